@@ -1,0 +1,127 @@
+//! Payloads of people and feeds: halts, the account, keys, the clock, market rows.
+
+use serde::Deserialize;
+
+use super::amount::{self, Amount};
+use super::ids::{Principal, Symbol};
+use super::time::Time;
+
+/// Longest reason a request may give, in bytes.
+pub const REASON_BYTES_MAX: usize = 500;
+
+/// `halt.set`: no more entries. An agent halts itself; a person halts everybody or one principal.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SetHalt {
+    /// Whose entries; absent: an agent's own, everybody's for a person.
+    #[serde(default, deserialize_with = "present")]
+    pub principal: Option<Principal>,
+    /// Why.
+    pub reason: String,
+}
+
+/// `halt.clear`: by a person.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClearHalt {
+    /// What to clear.
+    pub scope: HaltScope,
+    /// Why.
+    pub reason: String,
+}
+
+/// What a halt covers.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+pub enum HaltScope {
+    /// Everybody's entries.
+    All,
+    /// The latched drawdown.
+    Drawdown,
+    /// One principal's entries: `{"principal":"bot"}`.
+    Principal(Principal),
+}
+
+/// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdjustAccount {
+    /// Signed amount, account currency.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub amount: Amount,
+    /// Why.
+    pub reason: String,
+}
+
+/// `clock.accept`: a person has looked at the clock step; entries may go on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcceptClock {
+    /// Why.
+    pub reason: String,
+}
+
+/// Kind of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Algorithm {
+    /// A key that gate and agent share.
+    HmacSha256,
+    /// The agent's own key; the gate knows the public half.
+    Ed25519,
+}
+
+/// `keys.add`, `keys.rotate`: the secret itself is in the keyring and never in a request.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddKey {
+    /// Whose key.
+    pub principal: Principal,
+    /// Name of the key: first 16 hex digits of a hash of it.
+    pub key_id: String,
+    /// Its kind.
+    pub algorithm: Algorithm,
+    /// For rotation: the principal's other keys end at this instant.
+    #[serde(default, deserialize_with = "present")]
+    pub others_end: Option<Time>,
+}
+
+/// `keys.revoke`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RevokeKey {
+    /// Which key.
+    pub key_id: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// `market.import`: rows that a command has put into `audit/blobs` under their digest.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ImportMarket {
+    /// Instrument.
+    pub symbol: Symbol,
+    /// SHA-256 of the rows' canonical text, hex.
+    pub rows_sha256: String,
+    /// How many rows.
+    pub row_count: u32,
+    /// SHA-256 of the file they were read from, hex.
+    pub file_sha256: String,
+    /// Name of that file, for readers.
+    pub file_name: String,
+}
+
+/// An optional field that, where given, is not null.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Whether `text` is 64 lower-case hex digits.
+pub fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}

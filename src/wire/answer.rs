@@ -1,0 +1,73 @@
+//! The answer to a request, as it stands in `spool/out`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::code::{Code, Exit};
+use super::time::Time;
+
+/// Outcome of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerStatus {
+    /// Carried out.
+    Success,
+    /// Refused or malformed; `error` says why.
+    Error,
+    /// Held until a person approves.
+    RequiresApproval,
+    /// Too many requests; `data.retryAfterMs` says how long to wait.
+    RateLimited,
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerError {
+    /// Stable code.
+    pub code: Code,
+    /// What, where, and what to do.
+    pub message: String,
+}
+
+/// The ActionResponse of the gateway document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Id of the request; empty if it could not be read.
+    #[serde(rename = "requestId")]
+    pub request_id: String,
+    /// The gate's clock when it decided.
+    pub timestamp: Time,
+    /// Outcome.
+    pub status: AnswerStatus,
+    /// The contract's own body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// Why not, unless it succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<AnswerError>,
+    /// Number of the ledger line that holds the final status, decimal.
+    #[serde(rename = "auditRef")]
+    pub audit_ref: String,
+}
+
+impl Answer {
+    /// The file's bytes: one line of JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The exit code of a command that ends with this answer.
+    pub fn exit(&self) -> Exit {
+        match (self.status, &self.error) {
+            (AnswerStatus::Success, _) => Exit::Success,
+            (AnswerStatus::RequiresApproval, _) => Exit::NeedsApproval,
+            (AnswerStatus::RateLimited, _) => Exit::RateLimited,
+            (AnswerStatus::Error, Some(error)) => error.code.exit(),
+            (AnswerStatus::Error, None) => Exit::Refused,
+        }
+    }
+}

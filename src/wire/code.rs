@@ -1,0 +1,160 @@
+//! The one table of answer codes and exit codes.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Exit codes of the program, as documented in the README.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Exit {
+    /// The request was carried out.
+    Success = 0,
+    /// A safe refusal: rules, checks, permissions.
+    Refused = 1,
+    /// The input could not be read as a request, or the command line was wrong.
+    Malformed = 2,
+    /// Held until a person approves.
+    NeedsApproval = 3,
+    /// Too many requests.
+    RateLimited = 4,
+    /// The ledger does not verify.
+    LedgerCorrupt = 5,
+    /// The disk failed; nothing was released.
+    Storage = 6,
+    /// Another gate holds the lock of this home.
+    Busy = 7,
+    /// `--wait` ran out of time; the request may still be decided.
+    WaitTimeout = 8,
+}
+
+macro_rules! codes {
+    ($($(#[doc = $doc:literal])* $variant:ident = $name:literal, $exit:ident, $remedy:literal;)*) => {
+        /// Every code that an answer can carry in `error.code`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
+        }
+
+        impl Code {
+            /// All codes, in the order of the table.
+            pub const ALL: &'static [Code] = &[$(Code::$variant),*];
+
+            /// The stable name, `UPPER_SNAKE`.
+            pub fn name(self) -> &'static str {
+                match self { $(Code::$variant => $name),* }
+            }
+
+            /// The exit code of a command that ends with this answer.
+            pub fn exit(self) -> Exit {
+                match self { $(Code::$variant => Exit::$exit),* }
+            }
+
+            /// What it means.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Code::$variant => concat!($($doc),*).trim_ascii()),* }
+            }
+
+            /// What the sender can do about it.
+            pub fn remedy(self) -> &'static str {
+                match self { $(Code::$variant => $remedy),* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// The file name is not `[0-9A-Za-z][0-9A-Za-z._:-]*.json`.
+    BadFileName = "BAD_FILE_NAME", Malformed, "name the file `<id>.json`: letters, digits and `._:-`, at most 133 bytes";
+    /// A link, directory, FIFO, socket or device in place of a file.
+    NotAFile = "NOT_A_FILE", Malformed, "write a regular file under a name ending in .tmp, then rename it";
+    /// The file has more than one hard link.
+    LinkedFile = "LINKED_FILE", Malformed, "write a file of its own instead of linking one";
+    /// The gate may not read the file.
+    Unreadable = "UNREADABLE", Malformed, "give the gate's user or group read permission before renaming the file in";
+    /// Larger than the cap of its action, or than any request may be.
+    TooLarge = "TOO_LARGE", Malformed, "send less: the caps are in docs/contracts.md";
+    /// Not one strict JSON object.
+    MalformedJson = "MALFORMED_JSON", Malformed, "send one JSON object: UTF-8, no duplicate keys, at most 64 levels";
+    /// JSON, but not an envelope.
+    MalformedEnvelope = "MALFORMED_ENVELOPE", Malformed, "send exactly id, timestamp, action, payload, source, signature (docs/contracts.md)";
+    /// The signature does not verify, or the source has no key.
+    SignatureInvalid = "SIGNATURE_INVALID", Refused, "sign the signing string of docs/contracts.md with a current key of the source";
+    /// No such action.
+    UnknownAction = "UNKNOWN_ACTION", Malformed, "use an action of the table in docs/contracts.md";
+    /// The payload does not fit the schema of its action.
+    MalformedPayload = "MALFORMED_PAYLOAD", Malformed, "send exactly the fields of the action's schema";
+    /// The principal may not do this.
+    NotPermitted = "NOT_PERMITTED", Refused, "a person may grant it in rules/principals.yaml";
+    /// The source is not bound to the spool directory it used.
+    WrongSpool = "WRONG_SPOOL", Refused, "drop the file into the source's own spool directory";
+    /// The id was used before with other content.
+    RequestIdConflict = "REQUEST_ID_CONFLICT", Refused, "use a fresh id";
+    /// Too old, or too far ahead of the gate's clock.
+    TimestampStale = "TIMESTAMP_STALE", Refused, "sign the request again with the current time and a fresh id";
+    /// A check failed; the check vector is in `data`.
+    ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
+    /// The rule files cannot be read as a whole.
+    RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
+    /// The thing asked for does not exist.
+    NotFound = "NOT_FOUND", Refused, "look it up with orders.list, market.get or portfolio.get";
+    /// The answer would be larger than an answer may be.
+    ResultTooLarge = "RESULT_TOO_LARGE", Refused, "ask for a shorter span";
+    /// Market rows that cannot be used.
+    MarketRefused = "MARKET_REFUSED", Refused, "mend the market file or its options";
+    /// The request contradicts the state it would change.
+    StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
+    /// The request could not be handled three times in a row.
+    Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
+    /// The disk refused; nothing was released.
+    Storage = "STORAGE", Storage, "free or mend the disk, then start again: pending requests are kept";
+    /// The ledger does not verify.
+    LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit verify`";
+    /// Another gate holds the lock.
+    Busy = "BUSY", Busy, "wait for the running gate or stop it";
+}
+
+/// The table as it stands in `docs/contracts.md`. `meaning` of a code is its documentation.
+pub fn markdown() -> String {
+    let mut table = String::from("| code | exit | meaning | what to do |\n|---|---|---|---|\n");
+    for code in Code::ALL {
+        let row = format!(
+            "| `{}` | {} | {} | {} |\n",
+            code.name(),
+            code.exit() as u8,
+            code.meaning(),
+            code.remedy()
+        );
+        table.push_str(&row);
+    }
+    table
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_in_the_docs_is_this_one() {
+        let docs = include_str!("../../docs/contracts.md");
+        assert!(docs.contains(&markdown()), "docs/contracts.md should hold:\n{}", markdown());
+    }
+
+    #[test]
+    fn names_are_upper_snake_and_distinct() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in Code::ALL {
+            let name = code.name();
+            assert!(name.bytes().all(|b| b.is_ascii_uppercase() || b == b'_'), "{name}");
+            assert!(seen.insert(name), "{name} twice");
+            assert_eq!(serde_json::to_string(code).unwrap(), format!("\"{name}\""));
+            assert!(!code.remedy().is_empty());
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Names that come from outside: request ids, principals, strategies, symbols, theses, order ids.
+//! Each has its own type, so that none of them is ever used as a path or a key unchecked.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// Why a text is not a name of its kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is not a {what}: {rule}")]
+pub struct NameError {
+    text: String,
+    what: &'static str,
+    rule: &'static str,
+}
+
+macro_rules! names {
+    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $valid:expr;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// Checks the text against the pattern of this kind of name.
+            ///
+            /// # Errors
+            /// [`NameError`] naming the pattern.
+            pub fn parse(text: &str) -> Result<$name, NameError> {
+                let valid: fn(&str) -> bool = $valid;
+                if valid(text) {
+                    Ok($name(text.to_owned()))
+                } else {
+                    let text = text.escape_debug().to_string().chars().take(80).collect();
+                    Err(NameError { text, what: $what, rule: $rule })
+                }
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                $name::parse(&text).map_err(de::Error::custom)
+            }
+        }
+    )*};
+}
+
+names! {
+    /// The id of a request. Never ends in `.error` or `.decision`: answers under such names belong to the gate.
+    RequestId, "request id",
+        "1 to 128 of letters, digits and `._:-`, starting with a letter or digit, not ending in .error or .decision",
+        |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte)
+            && !t.ends_with(".error") && !t.ends_with(".decision");
+    /// A signer.
+    Principal, "principal", "1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 64
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+    /// A strategy.
+    StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    /// A thesis.
+    ThesisSlug, "thesis slug", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    /// A traded instrument, such as `BTC-USD`.
+    Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 32
+            && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'));
+}
+
+fn starts_alphanumeric(text: &str) -> bool {
+    text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn slug(text: &str) -> bool {
+    starts_alphanumeric(text)
+        && text.len() <= 64
+        && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+}
+
+/// Whether `byte` may stand in a request id.
+pub fn id_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-')
+}
+
+/// The id of an order: `o-<seq of its decision line>`, and `o-<seq>-stop` for the protective stop
+/// that was placed with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OrderId {
+    /// The ledger line that accepted the order.
+    pub seq: u64,
+    /// Whether this is the protective stop of that order.
+    pub protective: bool,
+}
+
+impl OrderId {
+    /// The order accepted at ledger line `seq`.
+    pub fn of_line(seq: u64) -> OrderId {
+        OrderId { seq, protective: false }
+    }
+
+    /// The protective stop placed with this order.
+    pub fn stop(self) -> OrderId {
+        OrderId { seq: self.seq, protective: true }
+    }
+
+    /// Reads `o-<seq>` or `o-<seq>-stop`.
+    ///
+    /// # Errors
+    /// [`NameError`] for anything else, leading zeros included.
+    pub fn parse(text: &str) -> Result<OrderId, NameError> {
+        let fail = || NameError {
+            text: text.escape_debug().to_string().chars().take(80).collect(),
+            what: "order id",
+            rule: "`o-<number>` or `o-<number>-stop`",
+        };
+        let body = text.strip_prefix("o-").ok_or_else(fail)?;
+        let (digits, protective) = match body.strip_suffix("-stop") {
+            Some(digits) => (digits, true),
+            None => (body, false),
+        };
+        let plain = digits == "0" || (!digits.starts_with('0') && !digits.starts_with('+'));
+        let seq = digits.parse().ok().filter(|_| plain).ok_or_else(fail)?;
+        Ok(OrderId { seq, protective })
+    }
+}
+
+impl fmt::Display for OrderId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "o-{}{}", self.seq, if self.protective { "-stop" } else { "" })
+    }
+}
+
+impl Serialize for OrderId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OrderId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OrderId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        OrderId::parse(&text).map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn request_ids_at_their_limits() {
+        let long = |n: usize| "a".repeat(n);
+        for (text, ok) in [
+            ("a".to_owned(), true),
+            (long(128), true),
+            (long(129), false),
+            (String::new(), false),
+            ("a.b_c:d-9".to_owned(), true),
+            (".a".to_owned(), false),
+            ("-a".to_owned(), false),
+            ("a/b".to_owned(), false),
+            ("..".to_owned(), false),
+            ("a b".to_owned(), false),
+            ("a\n".to_owned(), false),
+            ("a|b".to_owned(), false),
+            ("é".to_owned(), false),
+            ("x.error".to_owned(), false),
+            ("x.decision".to_owned(), false),
+            ("x.errors".to_owned(), true),
+        ] {
+            assert_eq!(RequestId::parse(&text).is_ok(), ok, "{text}");
+        }
+    }
+
+    #[test]
+    fn order_ids_round_trip_and_refuse_look_alikes() {
+        for text in ["o-0", "o-12", "o-12-stop", "o-18446744073709551615"] {
+            assert_eq!(OrderId::parse(text).unwrap().to_string(), text);
+        }
+        for text in
+            ["", "12", "o-", "o-012", "o-+1", "o--1", "o-1-STOP", "o-1-stop-stop", "o-18446744073709551616"]
+        {
+            assert!(OrderId::parse(text).is_err(), "{text}");
+        }
+        assert!(OrderId::of_line(7) < OrderId::of_line(7).stop());
+    }
+}

@@ -1,0 +1,228 @@
+//! Contract 1, orders: the payloads an agent may send and the rows it gets back. There is no other
+//! operation: nothing here can loosen a stop, override a check or write a rule.
+
+use serde::{Deserialize, Serialize};
+
+use super::amount::{self, Amount};
+use super::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
+use super::time::Time;
+
+/// Side of an order (FIX tag 54).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Side {
+    /// Buy.
+    Buy,
+    /// Sell.
+    Sell,
+}
+
+impl Side {
+    /// The other side.
+    pub fn opposite(self) -> Side {
+        match self {
+            Side::Buy => Side::Sell,
+            Side::Sell => Side::Buy,
+        }
+    }
+
+    /// `buy` or `sell`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Side::Buy => "buy",
+            Side::Sell => "sell",
+        }
+    }
+}
+
+/// Type of an order (FIX tag 40).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderType {
+    /// At `price` or better.
+    Limit,
+    /// At once, at the market.
+    Market,
+    /// A market order once the market reaches `stop_price`.
+    Stop,
+}
+
+impl OrderType {
+    /// `limit`, `market` or `stop`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            OrderType::Limit => "limit",
+            OrderType::Market => "market",
+            OrderType::Stop => "stop",
+        }
+    }
+}
+
+/// `order.submit`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitOrder {
+    /// Strategy that owns the order.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    pub side: Side,
+    /// Size in units of the instrument, positive.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub size: Amount,
+    /// Limit, market or stop.
+    pub order_type: OrderType,
+    /// Limit price; exactly for limit orders.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    pub price: Option<Amount>,
+    /// For limit and market entries the protective stop again (equals `planned_stop`); for stop
+    /// orders the trigger.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    pub stop_price: Option<Amount>,
+    /// The thesis that this trade follows.
+    pub thesis_slug: ThesisSlug,
+    /// The price the agent plans to enter at: a claim, used for slippage to plan and nothing else.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub planned_entry: Amount,
+    /// The protective stop of an entry.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub planned_stop: Amount,
+}
+
+impl SubmitOrder {
+    /// What the field types alone cannot say: positive numbers, a price exactly for limit orders, a
+    /// trigger for stop orders.
+    ///
+    /// # Errors
+    /// A message naming the field and what to do.
+    pub fn validate(&self) -> Result<(), String> {
+        let positive = |name: &str, value: Option<Amount>| match value {
+            Some(value) if !value.is_positive() => Err(format!("`{name}` is {value}; it must be above 0")),
+            _ => Ok(()),
+        };
+        positive("size", Some(self.size))?;
+        positive("price", self.price)?;
+        positive("stop_price", self.stop_price)?;
+        positive("planned_entry", Some(self.planned_entry))?;
+        match (self.order_type, self.price) {
+            (OrderType::Limit, None) => Err("a limit order needs `price`".to_owned()),
+            (OrderType::Market | OrderType::Stop, Some(_)) => {
+                Err(format!("a {} order takes no `price`", self.order_type.as_str()))
+            }
+            _ => Ok(()),
+        }?;
+        if self.order_type == OrderType::Stop && self.stop_price.is_none() {
+            return Err("a stop order needs `stop_price`, its trigger".to_owned());
+        }
+        Ok(())
+    }
+}
+
+/// `order.cancel`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CancelOrder {
+    /// The order to cancel.
+    pub order_id: OrderId,
+}
+
+/// `order.tighten_stop`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TightenStop {
+    /// The protective stop, or the entry it was placed with.
+    pub order_id: OrderId,
+    /// The new, tighter stop price.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub new_stop: Amount,
+}
+
+/// `fills.list`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListFills {
+    /// Fills recorded at or after this instant of the gate's clock.
+    pub since: Time,
+}
+
+/// `market.get`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetMarket {
+    /// Instrument.
+    pub symbol: Symbol,
+}
+
+/// A payload without fields: `portfolio.get`, `orders.list`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Empty {}
+
+/// One row of a check vector, as answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckResult {
+    /// Name of the check, such as `max_single_position`.
+    pub check_name: String,
+    /// Whether it passed. A check that could not be computed has not.
+    pub passed: bool,
+    /// The computed value, or null where it could not be computed.
+    pub value: Option<Amount>,
+    /// The limit it was compared with, or null where there is none.
+    pub limit: Option<Amount>,
+    /// Where the limit comes from, such as `safety.yaml`.
+    pub source: String,
+    /// Unit of value and limit: `usd`, `fraction`, `ms`, `bool`, `price`, `size`, `count`.
+    pub unit: String,
+    /// Why it failed or could not be computed, in words; or what an exempt check would have said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// The largest size that would pass, and what binds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Headroom {
+    /// Largest size of this order that would pass every check; 0 if none would.
+    pub max_size: Amount,
+    /// The check that refuses anything larger (or, at 0, anything at all).
+    pub binding_check: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(json: &str) -> Result<SubmitOrder, String> {
+        let order: SubmitOrder = serde_json::from_str(json).map_err(|e| e.to_string())?;
+        order.validate()?;
+        Ok(order)
+    }
+
+    const LIMIT: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":0.5,"order_type":"limit","price":"6800.10","stop_price":6700,"thesis_slug":"t","planned_entry":6800,"planned_stop":6700}"#;
+
+    #[test]
+    fn numbers_and_strings_keep_their_digits() {
+        let order = parse(&LIMIT.replace("0.5", "0.1000000001")).unwrap();
+        assert_eq!(order.size.to_string(), "0.1000000001");
+        assert_eq!(order.price.unwrap().to_string(), "6800.10");
+    }
+
+    #[test]
+    fn what_the_types_cannot_say_is_refused_by_name() {
+        for (from, to, expect) in [
+            ("0.5", "0", "`size` is 0"),
+            ("0.5", "-1", "`size` is -1"),
+            (r#""price":"6800.10","#, "", "needs `price`"),
+            (r#""limit""#, r#""market""#, "takes no `price`"),
+            (r#""price":"6800.10""#, r#""price":null"#, ""),
+            (r#""side":"buy""#, r#""side":"hold""#, ""),
+            (r#""size":0.5"#, r#""size":5e-1"#, ""),
+            (r#""planned_stop":6700"#, r#""planned_stop":6700,"override":true"#, "unknown field `override`"),
+        ] {
+            let error = parse(&LIMIT.replace(from, to)).unwrap_err();
+            assert!(error.contains(expect), "{to}: {error}");
+        }
+    }
+}

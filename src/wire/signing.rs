@@ -1,0 +1,169 @@
+//! Signatures of requests: the signing string, HMAC-SHA256 and Ed25519, making and verifying.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+
+type HmacSha256 = Hmac<Sha256>;
+
+/// Prefix of Ed25519 signatures in the envelope's `signature`.
+pub const ED25519_PREFIX: &str = "ed25519:";
+
+/// Lower-case hex.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [char; 16] =
+        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).copied().unwrap_or('0');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// Reads lower-case hex of any even length; upper case, odd length and anything else give none.
+pub fn unhex(text: &str) -> Option<Vec<u8>> {
+    let value = |byte: u8| match byte {
+        b'0'..=b'9' => Some(byte.wrapping_sub(b'0')),
+        b'a'..=b'f' => Some(byte.wrapping_sub(b'a').wrapping_add(10)),
+        _ => None,
+    };
+    let mut pairs = text.as_bytes().chunks_exact(2);
+    let bytes = pairs
+        .by_ref()
+        .map(|pair| match pair {
+            [high, low] => Some(value(*high)? << 4 | value(*low)?),
+            _ => None,
+        })
+        .collect::<Option<Vec<u8>>>()?;
+    pairs.remainder().is_empty().then_some(bytes)
+}
+
+/// SHA-256 as lower-case hex.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// `id|timestamp|action|hex(sha256(payload))`. The payload is its text as sent without insignificant
+/// white space. No part can hold `|`, so no two requests share a string.
+pub fn signing_string(id: &str, timestamp: &str, action: &str, payload: &str) -> String {
+    format!("{id}|{timestamp}|{action}|{}", sha256_hex(payload.as_bytes()))
+}
+
+/// What verifies the signatures of one key.
+#[derive(Clone)]
+pub enum VerifyKey {
+    /// A key shared with the agent, 32 bytes: the gate could forge its signatures.
+    Hmac([u8; 32]),
+    /// An agent's own public key: the gate cannot forge its signatures.
+    Ed25519(Box<VerifyingKey>),
+}
+
+impl std::fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The bytes of a shared key are a secret.
+        f.write_str(match self {
+            VerifyKey::Hmac(_) => "Hmac(..)",
+            VerifyKey::Ed25519(_) => "Ed25519(..)",
+        })
+    }
+}
+
+impl VerifyKey {
+    /// Whether `signature` is this key's over `message`. HMACs are compared in constant time; Ed25519 is
+    /// verified strictly (no small-order keys, no malleable encodings), because two readers must agree.
+    pub fn verifies(&self, message: &str, signature: &str) -> bool {
+        match (self, signature.strip_prefix(ED25519_PREFIX)) {
+            (VerifyKey::Hmac(key), None) => {
+                let Some(bytes) = unhex(signature).filter(|bytes| bytes.len() == 32) else { return false };
+                let Ok(mut mac) = HmacSha256::new_from_slice(key) else { return false };
+                mac.update(message.as_bytes());
+                mac.verify_slice(&bytes).is_ok()
+            }
+            (VerifyKey::Ed25519(key), Some(text)) => {
+                let Ok(bytes) = STANDARD.decode(text) else { return false };
+                let Ok(signature) = Signature::from_slice(&bytes) else { return false };
+                key.verify_strict(message.as_bytes(), &signature).is_ok()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What makes signatures: a principal's secret.
+#[derive(Clone)]
+pub enum SignKey {
+    /// A shared key.
+    Hmac([u8; 32]),
+    /// An own key, from its 32-byte seed.
+    Ed25519(Box<SigningKey>),
+}
+
+impl std::fmt::Debug for SignKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SignKey(..)")
+    }
+}
+
+impl SignKey {
+    /// The signature as it stands in an envelope.
+    pub fn sign(&self, message: &str) -> String {
+        match self {
+            SignKey::Hmac(key) => match HmacSha256::new_from_slice(key) {
+                Ok(mut mac) => {
+                    mac.update(message.as_bytes());
+                    hex(&mac.finalize().into_bytes())
+                }
+                // HMAC takes keys of any length; an empty signature never verifies.
+                Err(_) => String::new(),
+            },
+            SignKey::Ed25519(key) => {
+                format!("{ED25519_PREFIX}{}", STANDARD.encode(key.sign(message.as_bytes()).to_bytes()))
+            }
+        }
+    }
+
+    /// The key that verifies what this one signs.
+    pub fn verify_key(&self) -> VerifyKey {
+        match self {
+            SignKey::Hmac(key) => VerifyKey::Hmac(*key),
+            SignKey::Ed25519(key) => VerifyKey::Ed25519(Box::new(key.verifying_key())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hex_reads_only_what_it_writes() {
+        let all: Vec<u8> = (0..=255).collect();
+        assert_eq!(unhex(&hex(&all)).unwrap(), all);
+        for text in ["0", "0g", "AB", "0x00", " 00", "é0"] {
+            assert!(unhex(text).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_signature_verifies_only_its_own_message_key_and_form() {
+        let hmac = SignKey::Hmac([7; 32]);
+        let own = SignKey::Ed25519(Box::new(SigningKey::from_bytes(&[9; 32])));
+        let message = signing_string("r1", "2026-02-20T14:42:00Z", "order.submit", "{}");
+        for key in [&hmac, &own] {
+            let signature = key.sign(&message);
+            assert!(key.verify_key().verifies(&message, &signature));
+            assert!(!key.verify_key().verifies(&message.replace("r1", "r2"), &signature));
+            assert!(!SignKey::Hmac([8; 32]).verify_key().verifies(&message, &signature));
+            assert!(!key.verify_key().verifies(&message, &signature.to_uppercase()));
+            assert!(!key.verify_key().verifies(&message, ""));
+            assert!(!key.verify_key().verifies(&message, &format!("{signature} ")));
+        }
+        assert!(!hmac.verify_key().verifies(&message, &own.sign(&message)));
+        assert!(!own.verify_key().verifies(&message, &hmac.sign(&message)));
+    }
+
+    #[test]
+    fn secrets_do_not_print() {
+        let shown = format!("{:?} {:?}", SignKey::Hmac([7; 32]), SignKey::Hmac([7; 32]).verify_key());
+        assert_eq!(shown, "SignKey(..) Hmac(..)");
+    }
+}
