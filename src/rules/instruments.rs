@@ -1,0 +1,73 @@
+//! `rules/instruments.yaml`: what may be traded, its exchange filters and its fees.
+
+use serde::Deserialize;
+
+use crate::wire::amount::{self, Amount};
+use crate::wire::ids::Symbol;
+
+/// Which market rows a thing is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MarketSource {
+    /// Trade bars. Bid and ask are the last close less and plus `half_spread`.
+    Bars,
+    /// Two-sided quotes.
+    Quotes,
+}
+
+/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE and NOTIONAL.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instrument {
+    /// Its name in requests.
+    pub symbol: Symbol,
+    /// Account currency per unit and price point; 1 for spot.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub multiplier: Amount,
+    /// Prices are multiples of this; 0 disables the check.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub tick: Amount,
+    /// Sizes are multiples of this; 0 disables the check.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub lot: Amount,
+    /// Smallest size of an order.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub min_size: Amount,
+    /// Largest size of an order.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub max_size: Amount,
+    /// Smallest notional of an order, account currency.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub min_notional: Amount,
+    /// Smallest distance of a protective stop from the worst entry, in ticks.
+    pub min_stop_ticks: u32,
+    /// Where bid and ask come from.
+    pub quotes_from: MarketSource,
+    /// Which rows fill paper orders.
+    pub fills_from: MarketSource,
+    /// Half the spread assumed where there are only bars, fraction of the price.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub half_spread: Amount,
+    /// Slippage of paper market and stop orders, fraction of the price.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub slippage: Amount,
+    /// Fee on resting limit fills, fraction of notional.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub maker_fee: Amount,
+    /// Fee on all other fills, fraction of notional.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub taker_fee: Amount,
+    /// Largest share of a bar's volume that paper orders may take.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub volume_share: Amount,
+    /// Length of a bar, seconds: market data are stale after two.
+    pub bar_s: u32,
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstrumentsFile {
+    /// All instruments.
+    pub instruments: Vec<Instrument>,
+}

@@ -1,0 +1,79 @@
+//! Reading the rule folder from disk into a bundle, with `walkdir`.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+
+use walkdir::WalkDir;
+
+use super::bundle::Bundle;
+use super::rulebook::RulebookError;
+use super::yaml::RULE_FILE_BYTES_MAX;
+
+/// Folders and files below a home that make up the rulebook.
+const ROOTS: [(&str, &[&str]); 3] =
+    [("rules", &["yaml"]), ("council/roles.yaml", &["yaml"]), ("proposals/theses", &["md"])];
+
+/// Files that people may keep beside the rules without being part of them.
+fn is_ignored(name: &str) -> bool {
+    name.starts_with('.') || name == "README.md" || name == HALT_FILE || name == "approvers"
+}
+
+/// Presence of `rules/HALT` halts every entry, whatever it holds.
+pub const HALT_FILE: &str = "HALT";
+
+/// Reads every rule file below `home`.
+///
+/// # Errors
+/// [`RulebookError`] for anything that is not a readable, regular UTF-8 file of a known ending: a rule
+/// file with a wrong ending must not be passed over.
+pub fn load(home: &Path) -> Result<Bundle, RulebookError> {
+    let mut bundle = Bundle::default();
+    for (root, endings) in ROOTS {
+        let top = home.join(root);
+        if root != "rules" && fs::symlink_metadata(&top).is_err() {
+            continue;
+        }
+        for entry in WalkDir::new(&top).follow_links(false).sort_by_file_name() {
+            let entry = entry.map_err(|error| {
+                let path = error.path().unwrap_or(&top);
+                RulebookError::new(relative(home, path), None, format!("cannot be read: {error}"))
+            })?;
+            let name = entry.file_name().to_string_lossy();
+            if entry.file_type().is_dir() || is_ignored(&name) {
+                continue;
+            }
+            let path = relative(home, entry.path());
+            if !entry.file_type().is_file() {
+                return Err(RulebookError::new(path, None, "not a regular file; links are not followed"));
+            }
+            if !endings.iter().any(|ending| name.ends_with(&format!(".{ending}"))) {
+                let wanted = endings.join(" or .");
+                return Err(RulebookError::new(path, None, format!("rule files end in .{wanted}")));
+            }
+            let text = read_text(entry.path(), &path)?;
+            bundle.files.insert(path, text);
+        }
+    }
+    Ok(bundle)
+}
+
+/// The path below the home, with `/`.
+fn relative(home: &Path, path: &Path) -> String {
+    let below = path.strip_prefix(home).unwrap_or(path);
+    below.to_string_lossy().replace('\\', "/")
+}
+
+fn read_text(path: &Path, shown: &str) -> Result<String, RulebookError> {
+    let fail = |what: String| RulebookError::new(shown, None, what);
+    let file = fs::File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
+    let mut bytes = Vec::new();
+    let cap = RULE_FILE_BYTES_MAX as u64;
+    file.take(cap.saturating_add(1))
+        .read_to_end(&mut bytes)
+        .map_err(|error| fail(format!("cannot be read: {error}")))?;
+    if bytes.len() > RULE_FILE_BYTES_MAX {
+        return Err(fail(format!("larger than {RULE_FILE_BYTES_MAX} bytes")));
+    }
+    String::from_utf8(bytes).map_err(|_| fail("not UTF-8".to_owned()))
+}

@@ -1,0 +1,15 @@
+//! The rulebook: every file that people write and agents cannot, read all or nothing and known by one
+//! hash. Pure but for `load`, which reads the folder.
+
+pub mod bundle;
+pub mod instruments;
+pub mod load;
+pub mod principals;
+pub mod rulebook;
+pub mod safety;
+pub mod strategies;
+pub mod theses;
+pub mod yaml;
+
+pub use bundle::Bundle;
+pub use rulebook::{Rulebook, RulebookError};

@@ -1,0 +1,55 @@
+//! `rules/principals.yaml`: who may sign, as what, and for which strategies.
+
+use serde::Deserialize;
+
+use crate::wire::ids::{Principal, StrategyName};
+
+/// What kind of signer a principal is; the action table says what each kind may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// A person: clears halts, adjusts the account, manages keys. Never trades.
+    Human,
+    /// A program that trades within its strategies.
+    Agent,
+    /// A program that delivers market data.
+    Feed,
+}
+
+impl Role {
+    /// `human`, `agent` or `feed`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Role::Human => "human",
+            Role::Agent => "agent",
+            Role::Feed => "feed",
+        }
+    }
+}
+
+/// One signer.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrincipalRule {
+    /// Its name, the `source` of its requests. Never reused for somebody else.
+    pub name: Principal,
+    /// What it is.
+    pub role: Role,
+    /// Strategies it may trade; only agents have any.
+    #[serde(default)]
+    pub strategies: Vec<StrategyName>,
+    /// Name of its own spool directory under `spool/in`; absent: the flat spool.
+    #[serde(default)]
+    pub spool: Option<Principal>,
+    /// Its own bound on the age of requests, in seconds; absent: that of safety.yaml.
+    #[serde(default)]
+    pub request_age_max_s: Option<u32>,
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PrincipalsFile {
+    /// All signers.
+    pub principals: Vec<PrincipalRule>,
+}

@@ -1,0 +1,267 @@
+//! The compiled rulebook: all files or none.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::bundle::Bundle;
+use super::instruments::{Instrument, InstrumentsFile};
+use super::principals::{PrincipalRule, PrincipalsFile, Role};
+use super::safety::Safety;
+use super::strategies::Strategy;
+use super::theses::{self, Thesis};
+use super::yaml;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{Principal, StrategyName, Symbol, ThesisSlug};
+
+/// Longest duplicate window, seconds: what the book remembers of accepted entries.
+pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
+
+/// What is wrong in which rule file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct RulebookError {
+    /// Path below the home.
+    pub file: String,
+    /// Line, from 1, where known.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl RulebookError {
+    /// An error in `file`.
+    pub fn new(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> RulebookError {
+        RulebookError { file: file.into(), line, message: message.into() }
+    }
+}
+
+impl fmt::Display for RulebookError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{}: {}", self.file, line, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+/// Every rule file, read and checked against each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rulebook {
+    /// SHA-256 of the bundle it was compiled from, hex.
+    pub hash: String,
+    /// Limits.
+    pub safety: Safety,
+    /// Signers by name.
+    pub principals: BTreeMap<Principal, PrincipalRule>,
+    /// Instruments by symbol.
+    pub instruments: BTreeMap<Symbol, Instrument>,
+    /// Strategies by name.
+    pub strategies: BTreeMap<StrategyName, Strategy>,
+    /// Theses by slug.
+    pub theses: BTreeMap<ThesisSlug, Thesis>,
+}
+
+impl Rulebook {
+    /// Compiles a bundle.
+    ///
+    /// # Errors
+    /// The first [`RulebookError`] found, in path order: unknown keys, wrong types, names that differ
+    /// from their file's, references to nothing, limits that make no sense.
+    pub fn compile(bundle: &Bundle) -> Result<Rulebook, RulebookError> {
+        let mut safety = None;
+        let mut principals = BTreeMap::new();
+        let mut instruments = BTreeMap::new();
+        let mut strategies = BTreeMap::new();
+        let mut theses_by_slug = BTreeMap::new();
+        for (path, text) in &bundle.files {
+            match path.as_str() {
+                "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
+                "rules/principals.yaml" => principals = read_principals(path, text)?,
+                "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
+                _ => {
+                    if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
+                        let strategy: Strategy = yaml::read(path, text)?;
+                        check_strategy(path, stem, &strategy)?;
+                        strategies.insert(strategy.name.clone(), strategy);
+                    } else if let Some(stem) = stem_below(path, "proposals/theses/", ".md") {
+                        let thesis = theses::read(path, text)?;
+                        same_name(path, stem, thesis.slug.as_str())?;
+                        theses_by_slug.insert(thesis.slug.clone(), thesis);
+                    } else {
+                        return Err(RulebookError::new(path, None, "no rule file has this name"));
+                    }
+                }
+            }
+        }
+        let safety = safety.ok_or_else(|| {
+            RulebookError::new("rules/safety.yaml", None, "missing; `spoolgate init` writes one")
+        })?;
+        let book = Rulebook {
+            hash: bundle.hash(),
+            safety,
+            principals,
+            instruments,
+            strategies,
+            theses: theses_by_slug,
+        };
+        book.check_references()?;
+        Ok(book)
+    }
+
+    /// The role of a principal, if it is known.
+    pub fn role(&self, name: &Principal) -> Option<Role> {
+        self.principals.get(name).map(|rule| rule.role)
+    }
+
+    fn check_references(&self) -> Result<(), RulebookError> {
+        for rule in self.principals.values() {
+            if let Some(missing) = rule.strategies.iter().find(|name| !self.strategies.contains_key(name)) {
+                let message =
+                    format!("principal `{}` names strategy `{missing}`, which has no file", rule.name);
+                return Err(RulebookError::new("rules/principals.yaml", None, message));
+            }
+            if rule.role != Role::Agent && !rule.strategies.is_empty() {
+                let message = format!(
+                    "principal `{}` is a {} and may own no strategies",
+                    rule.name,
+                    rule.role.as_str()
+                );
+                return Err(RulebookError::new("rules/principals.yaml", None, message));
+            }
+        }
+        for strategy in self.strategies.values() {
+            if let Some(missing) =
+                strategy.instruments.iter().find(|name| !self.instruments.contains_key(name))
+            {
+                let path = format!("rules/strategies/{}.yaml", strategy.name);
+                return Err(RulebookError::new(
+                    path,
+                    None,
+                    format!("instrument `{missing}` is not in rules/instruments.yaml"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn stem_below<'a>(path: &'a str, folder: &str, ending: &str) -> Option<&'a str> {
+    path.strip_prefix(folder)?.strip_suffix(ending).filter(|stem| !stem.contains('/'))
+}
+
+fn same_name(path: &str, stem: &str, name: &str) -> Result<(), RulebookError> {
+    if stem == name {
+        return Ok(());
+    }
+    Err(RulebookError::new(path, None, format!("names itself `{name}`; file name and name must agree")))
+}
+
+fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, PrincipalRule>, RulebookError> {
+    let file: PrincipalsFile = yaml::read(path, text)?;
+    let mut by_name = BTreeMap::new();
+    for rule in file.principals {
+        if rule.request_age_max_s == Some(0) {
+            let message = format!("principal `{}`: request_age_max_s must be above 0", rule.name);
+            return Err(RulebookError::new(path, None, message));
+        }
+        let name = rule.name.clone();
+        if by_name.insert(name.clone(), rule).is_some() {
+            return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));
+        }
+    }
+    Ok(by_name)
+}
+
+fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrument>, RulebookError> {
+    let file: InstrumentsFile = yaml::read(path, text)?;
+    let mut by_symbol = BTreeMap::new();
+    for instrument in file.instruments {
+        let fail = |what: &str| {
+            let message = format!("instrument `{}`: {what}", instrument.symbol);
+            Err(RulebookError::new(path, None, message))
+        };
+        let not_negative = [
+            ("tick", instrument.tick),
+            ("lot", instrument.lot),
+            ("min_size", instrument.min_size),
+            ("min_notional", instrument.min_notional),
+            ("half_spread", instrument.half_spread),
+            ("slippage", instrument.slippage),
+            ("maker_fee", instrument.maker_fee),
+            ("taker_fee", instrument.taker_fee),
+        ];
+        if let Some((name, _)) = not_negative.iter().find(|(_, value)| value.is_negative()) {
+            return fail(&format!("`{name}` is below 0"));
+        }
+        if !instrument.multiplier.is_positive() || !instrument.max_size.is_positive() || instrument.bar_s == 0
+        {
+            return fail("`multiplier`, `max_size` and `bar_s` must be above 0");
+        }
+        let share = instrument.volume_share;
+        if !share.is_positive() || share > Amount::ONE {
+            return fail("`volume_share` must be above 0 and at most 1");
+        }
+        if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
+            return fail("`half_spread` and `slippage` are fractions below 1");
+        }
+        let symbol = instrument.symbol.clone();
+        if by_symbol.insert(symbol.clone(), instrument).is_some() {
+            return Err(RulebookError::new(path, None, format!("instrument `{symbol}` stands twice")));
+        }
+    }
+    Ok(by_symbol)
+}
+
+fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), RulebookError> {
+    same_name(path, stem, strategy.name.as_str())?;
+    let bounds = &strategy.stop_distance;
+    if !bounds.min.is_positive() || bounds.max < bounds.min || bounds.max >= Amount::ONE {
+        let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
+        return Err(RulebookError::new(path, None, message));
+    }
+    Ok(())
+}
+
+/// A limit with a wrong sign or a percentage written as 5 instead of 0.05 must never load.
+fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
+    let fractions = [
+        ("max_single_position", safety.max_single_position),
+        ("max_single_trade_risk", safety.max_single_trade_risk),
+        ("max_drawdown", safety.max_drawdown),
+        ("price_collar", safety.price_collar),
+        ("price_collar_passive", safety.price_collar_passive),
+        ("max_spread", safety.max_spread),
+        ("max_mid_deviation", safety.max_mid_deviation),
+    ];
+    if let Some((name, value)) = fractions.iter().find(|(_, v)| !v.is_positive() || *v > Amount::ONE) {
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("`{name}` is {value}; it is a fraction above 0 and at most 1"),
+        ));
+    }
+    let positive = [
+        ("max_total_capital", safety.max_total_capital),
+        ("max_total_exposure", safety.max_total_exposure),
+        ("max_daily_loss", safety.max_daily_loss),
+        ("max_order_value", safety.max_order_value),
+    ];
+    if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
+        return Err(RulebookError::new(path, None, format!("`{name}` is {value}; it must be above 0")));
+    }
+    let slips = [("entry_slippage", safety.entry_slippage), ("stop_slippage", safety.stop_slippage)];
+    if let Some((name, value)) = slips.iter().find(|(_, v)| v.is_negative() || *v >= Amount::ONE) {
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("`{name}` is {value}; it is a fraction from 0 to below 1"),
+        ));
+    }
+    // The book remembers accepted entries no longer than this, so a longer window could not be kept.
+    if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
+        let window = safety.duplicate_window_s;
+        let message =
+            format!("`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    Ok(safety)
+}

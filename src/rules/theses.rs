@@ -1,0 +1,46 @@
+//! `proposals/theses/<slug>.md`: why a trade is made, reviewed by people in git. The YAML front matter
+//! is what the gate checks; the text below it is for readers.
+
+use serde::Deserialize;
+
+use super::rulebook::RulebookError;
+use super::strategies::Direction;
+use super::yaml;
+use crate::wire::amount::{self, Amount};
+use crate::wire::ids::{StrategyName, Symbol, ThesisSlug};
+use crate::wire::time::Time;
+
+/// The front matter of a thesis.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Thesis {
+    /// Its name; equals the file name.
+    pub slug: ThesisSlug,
+    /// The strategy that may trade it.
+    pub strategy: StrategyName,
+    /// The instrument.
+    pub symbol: Symbol,
+    /// The direction.
+    pub direction: Direction,
+    /// From this instant on it no longer carries entries.
+    pub expires: Time,
+    /// Refuted once the market trades at or below this.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub invalid_below: Option<Amount>,
+    /// Refuted once the market trades at or above this.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub invalid_above: Option<Amount>,
+}
+
+/// Reads the front matter between the first line `---` and the next.
+///
+/// # Errors
+/// [`RulebookError`] with file and line.
+pub fn read(path: &str, text: &str) -> Result<Thesis, RulebookError> {
+    let missing = || RulebookError::new(path, Some(1), "a thesis starts with YAML between two lines `---`");
+    let body = text.strip_prefix("---\n").ok_or_else(missing)?;
+    let end =
+        body.find("\n---\n").or_else(|| body.strip_suffix("\n---").map(str::len)).ok_or_else(missing)?;
+    let front = body.get(..=end).ok_or_else(missing)?;
+    yaml::read_at(path, front, 1)
+}

@@ -1,0 +1,156 @@
+//! The book: everything about money that decisions read. A fold of changes, nothing else; how a change
+//! folds in is in `fold.rs`, what the book is worth in `valuation.rs`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::order::{Order, Position};
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::orders::{OrderType, Side};
+use crate::wire::time::Time;
+
+/// Cash, profit and the marks that halts are measured from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Account {
+    /// Money in the account, account currency. Buys lower it, sells raise it, fees lower it.
+    pub cash: Amount,
+    /// Deposits less withdrawals since the beginning: never profit or loss.
+    pub net_deposits: Amount,
+    /// Realised profit and loss before fees.
+    pub realised: Amount,
+    /// Fees paid.
+    pub fees: Amount,
+    /// The UTC day that the daily loss is counted in, and where it began. None before the first event.
+    pub day: Option<Day>,
+    /// Highest equity net of later deposits and withdrawals. None until equity was first known.
+    pub peak_equity: Option<Amount>,
+    /// Since when entries are stopped by the drawdown; only a person clears it.
+    pub drawdown_since: Option<Time>,
+}
+
+/// Baseline of the daily loss.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Day {
+    /// UTC midnight.
+    pub start: Time,
+    /// Equity when the day began.
+    pub equity: Amount,
+    /// `net_deposits` when the day began.
+    pub net_deposits: Amount,
+}
+
+/// What is known of one market.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Market {
+    /// The last trade: close of the newest bar.
+    pub last: Option<Last>,
+    /// The newest quote.
+    pub quote: Option<Quote>,
+}
+
+/// A last trade.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Last {
+    /// Close.
+    pub price: Amount,
+    /// Volume of the bar, if the data have any.
+    pub volume: Option<Amount>,
+    /// When the bar closed.
+    pub time: Time,
+}
+
+/// A two-sided quote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quote {
+    /// Highest price somebody pays.
+    pub bid: Amount,
+    /// Lowest price somebody takes.
+    pub ask: Amount,
+    /// When.
+    pub time: Time,
+}
+
+/// An accepted entry, remembered for the duplicate check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecentEntry {
+    /// When it was accepted.
+    pub at: Time,
+    /// Its strategy.
+    pub strategy: StrategyName,
+    /// Its symbol.
+    pub symbol: Symbol,
+    /// Its side.
+    pub side: Side,
+    /// Its type.
+    pub order_type: OrderType,
+    /// Its size.
+    pub size: Amount,
+    /// Its limit price, or the trigger of a stop order.
+    pub price: Option<Amount>,
+}
+
+/// The whole book.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Book {
+    /// Money.
+    pub account: Account,
+    /// Positions by symbol, then strategy. As a list in JSON.
+    #[serde(with = "positions_as_list")]
+    pub positions: BTreeMap<(Symbol, StrategyName), Position>,
+    /// Open orders by id.
+    pub orders: BTreeMap<OrderId, Order>,
+    /// Markets by symbol.
+    pub markets: BTreeMap<Symbol, Market>,
+    /// Entries accepted within the longest duplicate window, oldest first.
+    pub recent_entries: VecDeque<RecentEntry>,
+}
+
+impl Default for Book {
+    fn default() -> Book {
+        let account = Account {
+            cash: Amount::ZERO,
+            net_deposits: Amount::ZERO,
+            realised: Amount::ZERO,
+            fees: Amount::ZERO,
+            day: None,
+            peak_equity: None,
+            drawdown_since: None,
+        };
+        Book {
+            account,
+            positions: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            markets: BTreeMap::new(),
+            recent_entries: VecDeque::new(),
+        }
+    }
+}
+
+/// JSON has no tuple keys: positions name their own key.
+mod positions_as_list {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::{Position, StrategyName, Symbol};
+
+    type Positions = BTreeMap<(Symbol, StrategyName), Position>;
+
+    pub fn serialize<S: Serializer>(positions: &Positions, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(positions.values())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Positions, D::Error> {
+        let list = Vec::<Position>::deserialize(deserializer)?;
+        Ok(list.into_iter().map(|p| ((p.symbol.clone(), p.strategy.clone()), p)).collect())
+    }
+}

@@ -1,0 +1,83 @@
+//! What a decision or a market row does to the book, one step at a time. These stand in ledger lines;
+//! folding them from genesis gives the book, so applying one must never depend on rules or time.
+
+use serde::{Deserialize, Serialize};
+
+use super::book::{Day, Last, Quote};
+use super::order::{Fill, Order, OrderEnd};
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, Symbol};
+use crate::wire::time::Time;
+
+/// One step of the book.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Change {
+    /// An order was accepted and is open.
+    OrderPlaced(Order),
+    /// An execution: the order's filled size, the position, cash, realised and fees follow from it.
+    OrderFilled(Fill),
+    /// A stop's trigger was reached.
+    OrderTriggered {
+        /// The order.
+        order_id: OrderId,
+    },
+    /// A protective stop now protects this much.
+    StopResized {
+        /// The stop.
+        order_id: OrderId,
+        /// What it protects, filled part included.
+        size: Amount,
+    },
+    /// A protective stop was tightened.
+    StopMoved {
+        /// The stop.
+        order_id: OrderId,
+        /// The new trigger.
+        trigger: Amount,
+    },
+    /// An order is no longer open.
+    OrderClosed {
+        /// The order.
+        order_id: OrderId,
+        /// How it ended.
+        end: OrderEnd,
+        /// When, on the gate's clock.
+        at: Time,
+    },
+    /// New market data.
+    MarketMoved {
+        /// Instrument.
+        symbol: Symbol,
+        /// The newest trade, if it changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        last: Option<Last>,
+        /// The newest quote, if it changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        quote: Option<Quote>,
+    },
+    /// A person moved money in (above 0) or out (below 0): cash, net deposits, and peak equity by the same amount.
+    AccountAdjusted {
+        /// Signed amount, account currency.
+        amount: Amount,
+    },
+    /// A new UTC day began.
+    DayOpened(Day),
+    /// Equity reached a new peak.
+    PeakRaised {
+        /// The new peak, account currency.
+        equity: Amount,
+    },
+    /// The drawdown limit was reached; entries stop until a person clears it.
+    DrawdownLatched {
+        /// When.
+        at: Time,
+        /// Equity at that moment.
+        equity: Amount,
+    },
+    /// A person cleared the drawdown; the peak starts again from this equity.
+    DrawdownCleared {
+        /// The new peak.
+        peak: Amount,
+    },
+}

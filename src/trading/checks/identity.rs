@@ -1,0 +1,145 @@
+//! Whose order it is, for what, and why: duplicates, instrument, strategy, thesis.
+
+use super::{Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject};
+use crate::rules::strategies::{Direction, StrategyStatus};
+use crate::rules::theses::Thesis;
+use crate::trading::order::OrderRole;
+use crate::wire::amount::Amount;
+
+/// No entry with the same strategy, symbol, side, type, size and price was accepted within
+/// `duplicate_window_s`, its end included.
+pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let window_ms = i64::from(subject.rules.safety.duplicate_window_s).saturating_mul(1000);
+    let order = facts.order;
+    let duplicate = subject.book.recent_entries.iter().find(|entry| {
+        subject.ctx.now.since_ms(entry.at) <= window_ms
+            && entry.strategy == order.strategy
+            && entry.symbol == order.symbol
+            && entry.side == order.side
+            && entry.order_type == order.order_type
+            && entry.size == facts.size
+            && entry.price == facts.terms.own_price
+    });
+    let fault =
+        duplicate.map(|entry| format!("the same entry was accepted at {}; wait or change it", entry.at));
+    Finding::yes_no(fault, SAFETY)
+}
+
+/// Entries: the instrument is configured, and instrument and direction are the strategy's.
+pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let symbol = facts.symbol();
+    if subject.instrument.is_none() {
+        return Finding::yes_no(Some(format!("instrument `{symbol}` is not configured")), INSTRUMENTS);
+    }
+    let name = &facts.order.strategy;
+    let source = format!("strategies/{name}.yaml");
+    if subject.kind != Kind::Entry {
+        return Finding::yes_no(None, INSTRUMENTS);
+    }
+    let Some(strategy) = subject.rules.strategies.get(name) else {
+        return Finding::unknown("bool", source, format!("strategy `{name}` has no file"));
+    };
+    let direction = Direction::of_entry(facts.order.side);
+    let fault = if !strategy.instruments.contains(symbol) {
+        Some(format!("strategy `{name}` does not list `{symbol}`"))
+    } else if !strategy.directions.contains(&direction) {
+        Some(format!("strategy `{name}` may not go {}", direction.as_str()))
+    } else {
+        None
+    };
+    Finding::yes_no(fault, source)
+}
+
+/// The strategy is the sender's; for entries its file exists and says active.
+pub(super) fn strategy_active(subject: &Subject) -> Finding {
+    let Some(name) = subject.strategy else {
+        let reason = "no such order, so nobody to compare the sender with";
+        return Finding::unknown("bool", PRINCIPALS, reason);
+    };
+    let source = subject.ctx.source;
+    let is_owner = subject.rules.principals.get(source).is_some_and(|rule| rule.strategies.contains(name));
+    if !is_owner {
+        let fault = format!("strategy `{name}` is not one of `{source}`'s");
+        return Finding::yes_no(Some(fault), PRINCIPALS);
+    }
+    if subject.kind != Kind::Entry {
+        return Finding::yes_no(None, PRINCIPALS);
+    }
+    let fault = match subject.rules.strategies.get(name).map(|strategy| strategy.status) {
+        None => Some(format!("strategy `{name}` has no file")),
+        Some(StrategyStatus::Paused) => Some(format!("strategy `{name}` is paused; it may only reduce")),
+        Some(StrategyStatus::Active) => None,
+    };
+    Finding::yes_no(fault, format!("strategies/{name}.yaml"))
+}
+
+/// The thesis exists, is about this trade, has neither expired nor been refuted by last trade or middle
+/// price, and carries no other open entry or position.
+pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let slug = &facts.order.thesis_slug;
+    let source = format!("theses/{slug}.md");
+    let Some(thesis) = subject.rules.theses.get(slug) else {
+        return Finding::yes_no(Some(format!("there is no thesis `{slug}`")), source);
+    };
+    let direction = Direction::of_entry(facts.order.side);
+    let order = facts.order;
+    let fault = if thesis.strategy != order.strategy {
+        Some(format!("thesis `{slug}` is for strategy `{}`", thesis.strategy))
+    } else if thesis.symbol != order.symbol {
+        Some(format!("thesis `{slug}` is about `{}`", thesis.symbol))
+    } else if thesis.direction != direction {
+        Some(format!("thesis `{slug}` is {}", thesis.direction.as_str()))
+    } else if subject.ctx.now >= thesis.expires {
+        Some(format!("thesis `{slug}` expired at {}", thesis.expires))
+    } else {
+        used_by(subject, facts)
+    };
+    if fault.is_some() {
+        return Finding::yes_no(fault, source);
+    }
+    match is_refuted(subject, thesis) {
+        None => Finding::unknown("bool", source, "no price is known to compare the thesis with"),
+        Some(refuted) => {
+            let fault = refuted.then(|| format!("thesis `{slug}` is refuted: the market crossed its level"));
+            Finding::yes_no(fault, source)
+        }
+    }
+}
+
+/// What else lives on this thesis.
+fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
+    let slug = &facts.order.thesis_slug;
+    let is_same = |order: &&crate::trading::order::Order| {
+        order.role == OrderRole::Entry && order.thesis_slug.as_ref() == Some(slug)
+    };
+    if let Some(order) = subject.book.orders.values().find(is_same) {
+        return Some(format!("thesis `{slug}` already carries the open entry `{}`", order.order_id));
+    }
+    let position = subject.book.positions.values().find(|position| position.theses.contains(slug))?;
+    Some(format!("thesis `{slug}` already carries the open position in `{}`", position.symbol))
+}
+
+/// Whether a known price has reached a level that refutes the thesis. None if no price is known.
+fn is_refuted(subject: &Subject, thesis: &Thesis) -> Option<bool> {
+    let market = subject.book.two_sided(subject.instrument?);
+    let last = subject.book.markets.get(&thesis.symbol).and_then(|market| market.last.as_ref());
+    // Everything is compared doubled: the middle price is then bid + ask, without a division.
+    let mut doubled: Vec<Amount> = Vec::new();
+    if let Some(last) = last {
+        doubled.push(last.price.checked_add(last.price)?);
+    }
+    if let Some(market) = market {
+        doubled.push(market.bid.checked_add(market.ask)?);
+    }
+    if doubled.is_empty() {
+        return None;
+    }
+    let twice = |level: Option<Amount>| match level {
+        Some(level) => level.checked_add(level).map(Some),
+        None => Some(None),
+    };
+    let (below, above) = (twice(thesis.invalid_below)?, twice(thesis.invalid_above)?);
+    Some(doubled.iter().any(|price| {
+        below.is_some_and(|below| *price <= below) || above.is_some_and(|above| *price >= above)
+    }))
+}

@@ -1,0 +1,93 @@
+//! Whether the market is known, and whether the order's price has to do with it.
+
+use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::{Finding, OrderFacts, SAFETY, STATE, Subject};
+use crate::rules::instruments::Instrument;
+use crate::trading::valuation::{TwoSided, age_max_ms, is_fresh};
+use crate::wire::amount::Amount;
+use crate::wire::orders::{OrderType, Side};
+
+/// |own price - reference| <= collar x reference, with the ask as reference of buys and the bid of sells.
+/// `price_collar` holds on the side that pays more than the market, `price_collar_passive` on the other.
+/// Market orders have no price of their own.
+pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(market) = facts.market else {
+        return Finding::unknown("price", SAFETY, NO_MARKET);
+    };
+    let reference = match facts.order.side {
+        Side::Buy => market.ask,
+        Side::Sell => market.bid,
+    };
+    let own = match (facts.order.order_type, facts.terms.own_price) {
+        (OrderType::Market, _) => reference,
+        (_, Some(own)) => own,
+        (_, None) => return Finding::unknown("price", SAFETY, "the order has no price"),
+    };
+    let is_aggressive = match facts.order.side {
+        Side::Buy => own > reference,
+        Side::Sell => own < reference,
+    };
+    let safety = &subject.rules.safety;
+    let collar = if is_aggressive { safety.price_collar } else { safety.price_collar_passive };
+    let distance = own.checked_sub(reference).map(Amount::abs);
+    let (Some(distance), Some(limit)) = (distance, reference.checked_mul(collar)) else {
+        return Finding::unknown("price", SAFETY, NOT_EXACT);
+    };
+    Finding::compared(distance, limit, "price", SAFETY)
+        .unless(distance <= limit, || format!("{own} is too far from the market at {reference}"))
+}
+
+/// Bid and ask are known, fresh (two bars, at least `quote_age_floor_s`), bid > 0, ask >= bid,
+/// ask - bid <= max_spread x middle, and |middle - last| <= max_mid_deviation x last where a fresh last
+/// trade is known.
+pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("ms", SAFETY, NO_INSTRUMENT);
+    };
+    let Some(seen) = subject.book.two_sided(instrument) else {
+        let reason = format!("no price of `{}` is known", facts.symbol());
+        return Finding::unknown("ms", STATE, reason);
+    };
+    let age_ms = subject.ctx.now.since_ms(seen.time);
+    let bound_ms = age_max_ms(instrument, &subject.rules.safety);
+    let finding = Finding::compared(Amount::from_i64(age_ms), Amount::from_i64(bound_ms), "ms", SAFETY);
+    if !is_fresh(seen.time, subject.ctx.now, instrument, &subject.rules.safety) {
+        return finding.unless(false, || format!("the newest price is of {}", seen.time));
+    }
+    if !seen.bid.is_positive() || seen.ask < seen.bid {
+        return finding.unless(false, || format!("bid {} and ask {} are no market", seen.bid, seen.ask));
+    }
+    match shape(subject, instrument, &seen) {
+        None => Finding::unknown("price", SAFETY, NOT_EXACT),
+        Some(Some(fault)) => fault,
+        Some(None) => finding,
+    }
+}
+
+/// Spread and distance from the last trade, compared doubled, so that the middle needs no division.
+fn shape(subject: &Subject, instrument: &Instrument, seen: &TwoSided) -> Option<Option<Finding>> {
+    let safety = &subject.rules.safety;
+    let double_middle = seen.bid.checked_add(seen.ask)?;
+    let spread = seen.ask.checked_sub(seen.bid)?;
+    let limit = double_middle.checked_mul(safety.max_spread)?;
+    if spread.checked_add(spread)? > limit {
+        let finding = Finding::compared(spread.checked_add(spread)?, limit, "price", SAFETY);
+        return Some(Some(
+            finding.unless(false, || "twice the spread exceeds max_spread x (bid + ask)".to_owned()),
+        ));
+    }
+    let last = subject.book.markets.get(&instrument.symbol).and_then(|market| market.last.as_ref());
+    let Some(last) = last.filter(|last| is_fresh(last.time, subject.ctx.now, instrument, safety)) else {
+        return Some(None);
+    };
+    let double_last = last.price.checked_add(last.price)?;
+    let deviation = double_middle.checked_sub(double_last)?.abs();
+    let limit = double_last.checked_mul(safety.max_mid_deviation)?;
+    if deviation <= limit {
+        return Some(None);
+    }
+    let finding = Finding::compared(deviation, limit, "price", SAFETY);
+    let reason =
+        || format!("bid and ask lie too far from the last trade at {} (distances doubled)", last.price);
+    Some(Some(finding.unless(false, reason)))
+}

@@ -1,0 +1,201 @@
+//! The checks: one small function each, one list in the order of the table in docs/trading.md. Every
+//! check that applies runs, so that the vector is complete; the first failed one names the rejection.
+
+mod freshness;
+mod halts;
+mod identity;
+mod limits;
+mod market;
+mod order;
+mod stops;
+mod subject;
+mod targets;
+
+pub(crate) use limits::worst_case;
+pub use subject::{Kind, OrderFacts, Subject};
+
+use crate::wire::amount::Amount;
+use crate::wire::orders::CheckResult;
+
+/// Source of limits in `rules/safety.yaml`.
+const SAFETY: &str = "safety.yaml";
+/// Source of filters and fees.
+const INSTRUMENTS: &str = "instruments.yaml";
+/// Source of what belongs to signers.
+const PRINCIPALS: &str = "principals.yaml";
+/// Source of what the book or the gate says.
+const STATE: &str = "state";
+/// Source of what the wire contract says.
+const CONTRACT: &str = "contract";
+
+/// What a check found, before it is a row.
+#[derive(Debug, Clone)]
+struct Finding {
+    passed: bool,
+    value: Option<Amount>,
+    limit: Option<Amount>,
+    unit: &'static str,
+    source: String,
+    reason: Option<String>,
+}
+
+impl Finding {
+    /// A yes or no: value 1 or 0, limit 1. The reason is kept only for a no.
+    fn yes_no(fault: Option<String>, source: impl Into<String>) -> Finding {
+        let passed = fault.is_none();
+        let value = Some(if passed { Amount::ONE } else { Amount::ZERO });
+        let limit = Some(Amount::ONE);
+        Finding { passed, value, limit, unit: "bool", source: source.into(), reason: fault }
+    }
+
+    /// A comparison that was computed, and passed so far.
+    fn compared(value: Amount, limit: Amount, unit: &'static str, source: impl Into<String>) -> Finding {
+        let (value, limit) = (Some(value), Some(limit));
+        Finding { passed: true, value, limit, unit, source: source.into(), reason: None }
+    }
+
+    /// As given, failed with this reason unless `passed`.
+    fn unless(mut self, passed: bool, reason: impl FnOnce() -> String) -> Finding {
+        if !passed {
+            self.passed = false;
+            self.reason = Some(reason());
+        }
+        self
+    }
+
+    /// Could not be computed, which is a failure.
+    fn unknown(unit: &'static str, source: impl Into<String>, reason: impl Into<String>) -> Finding {
+        let reason = Some(reason.into());
+        Finding { passed: false, value: None, limit: None, unit, source: source.into(), reason }
+    }
+}
+
+/// How a check looks at its subject.
+#[derive(Clone, Copy)]
+enum Run {
+    /// Any request.
+    Any(fn(&Subject) -> Finding),
+    /// Orders only.
+    Order(fn(&Subject, &OrderFacts) -> Finding),
+}
+
+/// One row of the table.
+struct Check {
+    /// Its name in answers.
+    name: &'static str,
+    /// The kinds of request that it blocks.
+    blocks: &'static [Kind],
+    /// The kinds that it is shown for without ever blocking them.
+    warns: &'static [Kind],
+    /// Whether its outcome depends on the size of the order.
+    by_size: bool,
+    /// The check.
+    run: Run,
+}
+
+use Kind::{Cancel, Entry, Exit, Flip, Tighten};
+
+const ALL: &[Kind] = &[Entry, Exit, Flip, Cancel, Tighten];
+const ENTRIES: &[Kind] = &[Entry];
+const EXITS: &[Kind] = &[Exit, Flip];
+const ORDERS: &[Kind] = &[Entry, Exit, Flip];
+const PRICED: &[Kind] = &[Entry, Exit, Flip, Tighten];
+const NONE: &[Kind] = &[];
+
+const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> Finding) -> Check {
+    Check { name, blocks, warns: NONE, by_size: false, run: Run::Any(run) }
+}
+
+const fn entry(name: &'static str, run: fn(&Subject, &OrderFacts) -> Finding) -> Check {
+    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Order(run) }
+}
+
+/// An entry's check that exits see as a warning.
+const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> Finding) -> Check {
+    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Order(run) }
+}
+
+const fn sized(check: Check) -> Check {
+    Check { by_size: true, ..check }
+}
+
+const fn blocks(check: Check, blocks: &'static [Kind]) -> Check {
+    Check { blocks, ..check }
+}
+
+/// The table of checks. What stands in `blocks` for exits, cancels and tightens is all that can refuse
+/// them (docs/trading.md, "the protected lane").
+const CHECKS: &[Check] = &[
+    any("request_freshness", ALL, freshness::request_freshness),
+    entry("clock", halts::clock),
+    entry("rulebook", halts::rulebook),
+    sized(entry_warns("arithmetic_range", order::arithmetic_range)),
+    entry("duplicate_order", identity::duplicate_order),
+    entry_warns("instrument_allowed", identity::instrument_allowed),
+    any("strategy_active", ALL, identity::strategy_active),
+    entry("thesis_valid", identity::thesis_valid),
+    any("price_tick", PRICED, order::price_tick),
+    sized(blocks(entry("size_lot", order::size_lot), ORDERS)),
+    sized(entry("min_notional", order::min_notional)),
+    sized(entry("max_order_value", order::max_order_value)),
+    sized(entry("max_order_size", order::max_order_size)),
+    entry("stop_required", stops::stop_required),
+    sized(entry("stop_hostable", stops::stop_hostable)),
+    entry("stop_distance", stops::stop_distance),
+    entry_warns("price_collar", market::price_collar),
+    entry_warns("market_data", market::market_data),
+    sized(entry("max_single_trade_risk", limits::max_single_trade_risk)),
+    sized(entry("max_single_position", limits::max_single_position)),
+    sized(entry("max_total_exposure", limits::max_total_exposure)),
+    entry_warns("daily_loss_halt", halts::daily_loss_halt),
+    entry_warns("drawdown_halt", halts::drawdown_halt),
+    entry_warns("manual_halt", halts::manual_halt),
+    sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
+    any("cancel_ok", &[Cancel], targets::cancel_ok),
+    any("tighten_ok", &[Tighten], targets::tighten_ok),
+];
+
+/// Runs every check that applies to the subject.
+pub fn run(subject: &Subject) -> Vec<CheckResult> {
+    CHECKS.iter().filter_map(|check| row(check, subject)).collect()
+}
+
+/// Runs only those whose outcome depends on the size: the others stay as they were for another size.
+pub fn run_sized(subject: &Subject) -> Vec<CheckResult> {
+    CHECKS.iter().filter(|check| check.by_size).filter_map(|check| row(check, subject)).collect()
+}
+
+/// Whether the outcome of this check depends on the size of the order.
+pub fn is_by_size(name: &str) -> bool {
+    CHECKS.iter().any(|check| check.name == name && check.by_size)
+}
+
+/// Name of the first check that failed.
+pub fn first_failed(rows: &[CheckResult]) -> Option<&str> {
+    rows.iter().find(|row| !row.passed).map(|row| row.check_name.as_str())
+}
+
+fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
+    let is_blocking = check.blocks.contains(&subject.kind);
+    if !is_blocking && !check.warns.contains(&subject.kind) {
+        return None;
+    }
+    let mut finding = match (check.run, &subject.order) {
+        (Run::Any(run), _) => run(subject),
+        (Run::Order(run), Some(order)) => run(subject, order),
+        (Run::Order(_), None) => Finding::unknown("bool", CONTRACT, "there is no order to look at"),
+    };
+    if !is_blocking && !finding.passed {
+        finding.passed = true;
+        finding.reason = finding.reason.map(|reason| format!("exempt: {reason}"));
+    }
+    Some(CheckResult {
+        check_name: check.name.to_owned(),
+        passed: finding.passed,
+        value: finding.value,
+        limit: finding.limit,
+        source: finding.source,
+        unit: finding.unit.to_owned(),
+        reason: finding.reason,
+    })
+}

@@ -1,0 +1,124 @@
+//! The order itself: digits, tick, lot, notional, size, what it may reduce.
+
+use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, SAFETY, STATE, Subject};
+use crate::trading::class::Class;
+use crate::trading::pricing::notional_price;
+
+/// What is said where bid and ask are missing.
+pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be computed";
+/// What is said where a product or sum has more digits than can be held.
+pub(super) const NOT_EXACT: &str = "it cannot be computed exactly; use fewer digits";
+/// What is said where the instrument is not configured.
+pub(super) const NO_INSTRUMENT: &str = "the instrument is not configured";
+
+/// price x size x multiplier is exact. The last known price will do, fresh or not: it is about digits.
+pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("bool", CONTRACT, NO_INSTRUMENT);
+    };
+    let known = subject.book.two_sided(instrument).map(|market| notional_price(&facts.terms, &market));
+    let Some(price) = known.or(facts.terms.own_price) else {
+        return Finding::unknown("bool", CONTRACT, NO_MARKET);
+    };
+    let product = price.checked_mul(facts.size).and_then(|value| value.checked_mul(instrument.multiplier));
+    let fault = "price x size x multiplier has more than 28 digits; use fewer";
+    Finding::yes_no(product.is_none().then(|| fault.to_owned()), CONTRACT)
+}
+
+/// Every price of the request is a multiple of the tick; 0 disables. For exits of an instrument that is
+/// no longer configured there is no tick to hold them to.
+pub(super) fn price_tick(subject: &Subject) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return without_filters(subject.kind);
+    };
+    let tick = instrument.tick;
+    let off = subject
+        .prices
+        .iter()
+        .find(|(_, price)| !(tick.is_zero() || price.is_multiple_of(tick) == Some(true)));
+    let fault = off.map(|(field, price)| format!("`{field}` {price} is not a multiple of the tick {tick}"));
+    Finding::yes_no(fault, INSTRUMENTS)
+}
+
+fn without_filters(kind: Kind) -> Finding {
+    match kind {
+        Kind::Entry | Kind::Cancel => Finding::unknown("bool", INSTRUMENTS, NO_INSTRUMENT),
+        Kind::Exit | Kind::Flip | Kind::Tighten => {
+            let mut finding = Finding::yes_no(None, INSTRUMENTS);
+            finding.reason = Some(format!("{NO_INSTRUMENT}: no tick or lot to compare with"));
+            finding
+        }
+    }
+}
+
+/// The size is a multiple of the lot (0 disables) and at least `min_size`. An exit that closes all that
+/// is left is exempt from both, or a remainder could never be closed.
+pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return without_filters(subject.kind);
+    };
+    let (size, lot) = (facts.size, instrument.lot);
+    let finding = Finding::compared(size, instrument.min_size, "size", INSTRUMENTS);
+    if !size.is_positive() {
+        return finding.unless(false, || "a size must be above 0".to_owned());
+    }
+    if facts.class == Class::Exit && size == facts.capacity {
+        return finding;
+    }
+    if !lot.is_zero() && size.is_multiple_of(lot) != Some(true) {
+        let finding = Finding::compared(size, lot, "size", INSTRUMENTS);
+        return finding.unless(false, || format!("the size is not a multiple of the lot {lot}"));
+    }
+    finding.unless(size >= instrument.min_size, || "below the smallest size".to_owned())
+}
+
+/// The notional is at least `min_notional`; 0 disables.
+pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("usd", INSTRUMENTS, NO_INSTRUMENT);
+    };
+    let Some(notional) = facts.notional(instrument) else {
+        return Finding::unknown("usd", INSTRUMENTS, no_notional(facts));
+    };
+    let limit = instrument.min_notional;
+    Finding::compared(notional, limit, "usd", INSTRUMENTS)
+        .unless(notional >= limit, || "the order is worth less than the smallest notional".to_owned())
+}
+
+/// The notional is at most `max_order_value`.
+pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("usd", SAFETY, NO_INSTRUMENT);
+    };
+    let Some(notional) = facts.notional(instrument) else {
+        return Finding::unknown("usd", SAFETY, no_notional(facts));
+    };
+    let limit = subject.rules.safety.max_order_value;
+    Finding::compared(notional, limit, "usd", SAFETY)
+        .unless(notional <= limit, || "the order is worth more than one order may be".to_owned())
+}
+
+fn no_notional(facts: &OrderFacts) -> &'static str {
+    if facts.notional_price.is_none() { NO_MARKET } else { NOT_EXACT }
+}
+
+/// The size is at most the instrument's `max_size`.
+pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("size", INSTRUMENTS, NO_INSTRUMENT);
+    };
+    Finding::compared(facts.size, instrument.max_size, "size", INSTRUMENTS)
+        .unless(facts.size <= instrument.max_size, || "larger than one order may be".to_owned())
+}
+
+/// An order against the strategy's position is at most what is left to reduce. At fill it is clamped to
+/// the live position again.
+pub(super) fn reduce_only(_: &Subject, facts: &OrderFacts) -> Finding {
+    let finding = Finding::compared(facts.size, facts.capacity, "size", STATE);
+    match facts.class {
+        Class::Flip { reduce, increase } => {
+            finding.unless(false, || format!("split into an exit of {reduce} and an entry of {increase}"))
+        }
+        Class::Entry | Class::Exit => finding,
+    }
+}

@@ -1,0 +1,103 @@
+//! The protective stop that an entry must bring along.
+
+use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::{CONTRACT, Finding, INSTRUMENTS, OrderFacts, Subject};
+use crate::wire::amount::Amount;
+use crate::wire::orders::{OrderType, Side};
+
+/// The stop is present, positive, and on the losing side of both the worst entry and the market, so that
+/// it neither sits in the profit nor triggers at once. Limit and market entries repeat it as `stop_price`.
+pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> Finding {
+    let order = facts.order;
+    let stop = order.planned_stop;
+    let (Some(worst), Some(market)) = (facts.worst_entry, facts.market) else {
+        return Finding::unknown("price", CONTRACT, NO_MARKET);
+    };
+    let finding = Finding::compared(stop, worst, "price", CONTRACT);
+    if !stop.is_positive() {
+        return finding.unless(false, || "`planned_stop` must be above 0".to_owned());
+    }
+    if order.order_type != OrderType::Stop {
+        match order.stop_price {
+            None => {
+                return finding.unless(false, || "`stop_price` is missing; repeat `planned_stop`".to_owned());
+            }
+            Some(price) if price != stop => {
+                return finding
+                    .unless(false, || format!("`stop_price` {price} differs from `planned_stop` {stop}"));
+            }
+            Some(_) => {}
+        }
+    }
+    let (entry_ok, market_ok, side, near) = match order.side {
+        Side::Buy => (stop < worst, stop < market.bid, "below", market.bid),
+        Side::Sell => (stop > worst, stop > market.ask, "above", market.ask),
+    };
+    if !entry_ok {
+        return finding
+            .unless(false, || format!("the stop of a {} must lie {side} its entry", order.side.as_str()));
+    }
+    let finding = if market_ok { finding } else { Finding::compared(stop, near, "price", CONTRACT) };
+    finding.unless(market_ok, || format!("the stop must lie {side} the market, or it triggers at once"))
+}
+
+/// The stop order itself meets the filters: tick, smallest size, smallest notional, and `min_stop_ticks`
+/// between worst entry and stop.
+pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(instrument) = subject.instrument else {
+        return Finding::unknown("price", INSTRUMENTS, NO_INSTRUMENT);
+    };
+    let stop = facts.order.planned_stop;
+    let Some(worst) = facts.worst_entry else {
+        return Finding::unknown("price", INSTRUMENTS, NO_MARKET);
+    };
+    let ticks = Amount::from_i64(i64::from(instrument.min_stop_ticks));
+    let notional = stop.checked_mul(facts.size).and_then(|value| value.checked_mul(instrument.multiplier));
+    let distance = worst.checked_sub(stop).map(Amount::abs);
+    let (Some(notional), Some(distance), Some(least)) =
+        (notional, distance, ticks.checked_mul(instrument.tick))
+    else {
+        return Finding::unknown("price", INSTRUMENTS, NOT_EXACT);
+    };
+    let tick = instrument.tick;
+    let fault = if !tick.is_zero() && stop.is_multiple_of(tick) != Some(true) {
+        Some(format!("the stop is not a multiple of the tick {tick}"))
+    } else if facts.size < instrument.min_size {
+        Some("the stop would be below the smallest size".to_owned())
+    } else if notional < instrument.min_notional {
+        Some(format!("the stop would be worth {notional}, less than {}", instrument.min_notional))
+    } else if distance < least {
+        Some("the stop is closer to the worst entry than the instrument allows".to_owned())
+    } else {
+        None
+    };
+    let finding = Finding::compared(distance, least, "price", INSTRUMENTS);
+    finding.unless(fault.is_none(), || fault.unwrap_or_default())
+}
+
+/// min x worst entry <= |worst entry - stop| <= max x worst entry, and never 0: a stop at the entry would
+/// make the risk 0 everywhere else.
+pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let name = &facts.order.strategy;
+    let source = format!("strategies/{name}.yaml");
+    let Some(strategy) = subject.rules.strategies.get(name) else {
+        return Finding::unknown("price", source, format!("strategy `{name}` has no file"));
+    };
+    let Some(worst) = facts.worst_entry else {
+        return Finding::unknown("price", source, NO_MARKET);
+    };
+    let bounds = &strategy.stop_distance;
+    let distance = worst.checked_sub(facts.order.planned_stop).map(Amount::abs);
+    let (Some(distance), Some(least), Some(most)) =
+        (distance, worst.checked_mul(bounds.min), worst.checked_mul(bounds.max))
+    else {
+        return Finding::unknown("price", source, NOT_EXACT);
+    };
+    if distance < least || distance.is_zero() {
+        return Finding::compared(distance, least, "price", source)
+            .unless(false, || "the stop is closer to the worst entry than the strategy allows".to_owned());
+    }
+    Finding::compared(distance, most, "price", source).unless(distance <= most, || {
+        "the stop is further from the worst entry than the strategy allows".to_owned()
+    })
+}

@@ -1,0 +1,52 @@
+//! Whether an order opens, reduces, or would turn a position around. Asked when the order's turn comes,
+//! against the strategy's own position: nobody reduces what somebody else owns.
+
+use super::book::Book;
+use super::order::OrderRole;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{StrategyName, Symbol};
+use crate::wire::orders::Side;
+
+/// The class of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Nothing of it reduces.
+    Entry,
+    /// All of it reduces.
+    Exit,
+    /// It would close the position and open the opposite one; it must be split.
+    Flip {
+        /// The part that reduces.
+        reduce: Amount,
+        /// The part that would open.
+        increase: Amount,
+    },
+}
+
+/// What the strategy may still reduce on this side:
+/// max(0, |its own position| - leaves of its other working exits); 0 on the position's own side.
+/// Protective stops do not count, because they shrink with the position.
+pub fn capacity(book: &Book, strategy: &StrategyName, symbol: &Symbol, side: Side) -> Amount {
+    let key = (symbol.clone(), strategy.clone());
+    let Some(position) = book.positions.get(&key).filter(|position| position.closing_side() == side) else {
+        return Amount::ZERO;
+    };
+    let exits = book
+        .orders
+        .values()
+        .filter(|order| order.role == OrderRole::Exit && order.side == side && order.is_of(strategy, symbol));
+    let left = exits.map(super::order::Order::leaves).try_fold(position.size.abs(), Amount::checked_sub);
+    // A sum that cannot be held exactly is larger than any position: nothing is left.
+    left.filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
+}
+
+/// Classifies an order of this size: reduce = min(size, capacity), increase = size - reduce.
+pub fn classify(size: Amount, capacity: Amount) -> Class {
+    let reduce = size.min(capacity);
+    match size.checked_sub(reduce) {
+        _ if reduce.is_zero() => Class::Entry,
+        Some(increase) if increase.is_zero() => Class::Exit,
+        // Without an exact difference the order is larger than anything held.
+        increase => Class::Flip { reduce, increase: increase.unwrap_or(size) },
+    }
+}

@@ -1,0 +1,87 @@
+//! How much of a rejected order would pass, and what binds.
+
+use super::checks::{self, Subject};
+use crate::wire::amount::Amount;
+use crate::wire::orders::{CheckResult, Headroom};
+
+/// Where no lot is configured sizes are tried in steps of this.
+const STEP_WITHOUT_LOT: &str = "0.00000001";
+
+/// Checks that small sizes fail and larger ones pass; all others fail from some size on.
+const MINIMUMS: [&str; 3] = ["size_lot", "min_notional", "stop_hostable"];
+
+/// The only check that can refuse one size and pass both its neighbours.
+const DUPLICATE: &str = "duplicate_order";
+
+/// How many sizes next to one another may be duplicates of recent entries.
+const DUPLICATES_MAX: u64 = 8;
+
+/// The largest size that passes every check, found by bisection over whole lots up to `max_size`, and the
+/// check that refuses one lot more. Where a check fails that has nothing to do with size it is 0, and
+/// that check binds.
+pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
+    let nothing = |check: &str| Headroom { max_size: Amount::ZERO, binding_check: check.to_owned() };
+    let unsized_failure = rows.iter().find(|row| !row.passed && !checks::is_by_size(&row.check_name));
+    if let Some(row) = unsized_failure {
+        return nothing(&row.check_name);
+    }
+    let first = checks::first_failed(rows).unwrap_or("none");
+    match search(subject) {
+        Some(Ok(found)) => found,
+        Some(Err(check)) => nothing(&check),
+        None => nothing(first),
+    }
+}
+
+/// The search itself: `Err` names the check that refuses every size, None is said where sizes cannot be counted.
+fn search(subject: &Subject) -> Option<Result<Headroom, String>> {
+    let capacity = subject.order.as_ref().map_or(Amount::ZERO, |facts| facts.capacity);
+    if capacity.is_positive() {
+        // Closing all that is left is exempt from lot and minimum, and anything larger is a flip.
+        let rows = checks::run(&subject.with_size(capacity));
+        let failed = checks::first_failed(&rows).map(str::to_owned);
+        let found = Headroom { max_size: capacity, binding_check: "reduce_only".to_owned() };
+        return Some(failed.map_or(Ok(found), Err));
+    }
+    let instrument = subject.instrument?;
+    let lot =
+        if instrument.lot.is_zero() { Amount::parse_exact(STEP_WITHOUT_LOT).ok()? } else { instrument.lot };
+    let lots_max = instrument.max_size.div_floor_count(lot).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
+    let size_of =
+        |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
+    let refusal = |lots: u64| match size_of(lots) {
+        Some(size) => first_upper_failure(&subject.with_size(size)),
+        None => Some("arithmetic_range".to_owned()),
+    };
+    if let Some(check) = refusal(1) {
+        return Some(Err(check));
+    }
+    // INVARIANT: `passing` lots pass the upper limits, `failing` lots do not or are past the end.
+    let (mut passing, mut failing) = (1, lots_max.saturating_add(1));
+    while failing.saturating_sub(passing) > 1 {
+        let middle = passing.saturating_add(failing.saturating_sub(passing) / 2);
+        if refusal(middle).is_none() {
+            passing = middle;
+        } else {
+            failing = middle;
+        }
+    }
+    let binding = refusal(passing.saturating_add(1)).unwrap_or_else(|| "max_order_size".to_owned());
+    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing).rev().filter(|lots| *lots > 0) {
+        let size = size_of(lots)?;
+        let rows = checks::run(&subject.with_size(size));
+        match checks::first_failed(&rows) {
+            None => return Some(Ok(Headroom { max_size: size, binding_check: binding })),
+            Some(DUPLICATE) => {}
+            Some(check) => return Some(Err(check.to_owned())),
+        }
+    }
+    Some(Err(DUPLICATE.to_owned()))
+}
+
+/// The first check that refuses this size for being too large.
+fn first_upper_failure(subject: &Subject) -> Option<String> {
+    let rows = checks::run_sized(subject);
+    let failed = rows.iter().find(|row| !row.passed && !MINIMUMS.contains(&row.check_name.as_str()));
+    failed.map(|row| row.check_name.clone())
+}

@@ -1,0 +1,208 @@
+//! Why a market file was refused as a whole. Every text names the file and what to do.
+
+use super::time::write_interval;
+
+/// Why a file could not be imported. Foreign text in the fields is already shortened and escaped; lines count
+/// from 1.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The file, or what it unpacks to, is too large.
+    #[error("{file} holds more than {limit_bytes} bytes; split it into smaller files")]
+    TooLarge {
+        /// The file.
+        file: String,
+        /// The limit.
+        limit_bytes: u64,
+    },
+    /// The file has too many rows.
+    #[error("{file} has more than {limit_rows} rows; split it into smaller files")]
+    TooManyRows {
+        /// The file.
+        file: String,
+        /// The limit.
+        limit_rows: usize,
+    },
+    /// There is nothing in the file.
+    #[error("{file} is empty; check that it was copied whole")]
+    Empty {
+        /// The file.
+        file: String,
+    },
+    /// There is a header and no row.
+    #[error("{file} has a header line and no row; check that it was copied whole")]
+    HeaderOnly {
+        /// The file.
+        file: String,
+    },
+    /// The zip cannot be read.
+    #[error("cannot unpack {file}: {reason}; copy it again")]
+    Zip {
+        /// The file.
+        file: String,
+        /// What the unpacker found.
+        reason: String,
+    },
+    /// The zip does not hold exactly one file.
+    #[error("{file} holds {members} files, expected one; unpack it and import each file by itself")]
+    ZipMembers {
+        /// The file.
+        file: String,
+        /// What it holds.
+        members: usize,
+    },
+    /// The file is packed in a way that is not read here.
+    #[error("{file} is packed with gzip, or packed twice; unpack it first, as in `gunzip FILE`")]
+    Packed {
+        /// The file.
+        file: String,
+    },
+    /// The file is not text.
+    #[error("{file} is not UTF-8 text at line {line}; save it as a UTF-8 CSV file")]
+    NotText {
+        /// The file.
+        file: String,
+        /// The first line that is not.
+        line: u64,
+    },
+    /// The format is not known.
+    #[error(
+        "{file} line {line}: {found} starts no known format ({reason}); give the file a header line such as \
+         `time,open,high,low,close,volume` or `time,bid,ask`"
+    )]
+    UnknownFormat {
+        /// The file.
+        file: String,
+        /// The first line that is not blank.
+        line: u64,
+        /// Its text.
+        found: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A header names too little, too much, or one thing twice.
+    #[error("{file} line {line}: the header {reason}")]
+    Header {
+        /// The file.
+        file: String,
+        /// The header's line.
+        line: u64,
+        /// What is wrong and what to do.
+        reason: String,
+    },
+    /// The file holds funding rates.
+    #[error("{file} holds funding rates, which are not imported yet; import bars or quotes")]
+    Funding {
+        /// The file.
+        file: String,
+    },
+    /// A Lean file counts from midnight and no name says of which day.
+    #[error(
+        "{file} counts milliseconds from midnight and its name holds no date; name it as Lean does, \
+         `20180404_btcusd_minute_trade.csv`"
+    )]
+    LeanDate {
+        /// The file.
+        file: String,
+    },
+    /// The times of this format always mean the open of a bar.
+    #[error(
+        "{file} is a {format} file, whose times are always when a bar opens; leave out --at-end-of close"
+    )]
+    Edge {
+        /// The file.
+        file: String,
+        /// Its format.
+        format: &'static str,
+    },
+    /// The interval of the bars is not known.
+    #[error("{file} does not show how long its bars last; say it with --interval, as in `--interval 1m`")]
+    NeedInterval {
+        /// The file.
+        file: String,
+    },
+    /// The caller's interval is out of range.
+    #[error("an interval of {interval_ms} ms is not between 1 ms and 31 days; say it as in `--interval 1m`")]
+    IntervalRange {
+        /// What was asked for.
+        interval_ms: i64,
+    },
+    /// The name of the file and the caller disagree on the interval.
+    #[error(
+        "{file} is named as {} bars and --interval says {}; correct the one that is wrong",
+        write_interval(*named_ms), write_interval(*asked_ms)
+    )]
+    IntervalConflict {
+        /// The file.
+        file: String,
+        /// What the name says, in milliseconds.
+        named_ms: i64,
+        /// What the caller says, in milliseconds.
+        asked_ms: i64,
+    },
+    /// Most rows follow each other faster than the interval.
+    #[error(
+        "{file} has bars {} apart where they should last {}; say the right --interval",
+        write_interval(*step_ms), write_interval(*interval_ms)
+    )]
+    IntervalTooLong {
+        /// The file.
+        file: String,
+        /// The smallest step between two bars, in milliseconds.
+        step_ms: i64,
+        /// The interval in use, in milliseconds.
+        interval_ms: i64,
+    },
+    /// A symbol was asked for and the file has no such column.
+    #[error("{file} has no ticker or symbol column to look for {symbol} in; leave out --symbol-in-file")]
+    NoSymbolColumn {
+        /// The file.
+        file: String,
+        /// What was asked for.
+        symbol: String,
+    },
+    /// The file holds several symbols and none was chosen.
+    #[error("{file} holds several symbols ({found}); choose one with --symbol-in-file")]
+    SymbolNeeded {
+        /// The file.
+        file: String,
+        /// The first few.
+        found: String,
+    },
+    /// The file does not hold the symbol asked for.
+    #[error("{file} has no row of {symbol}, only of {found}; check --symbol-in-file, case counts")]
+    SymbolMissing {
+        /// The file.
+        file: String,
+        /// What was asked for.
+        symbol: String,
+        /// The first few it has.
+        found: String,
+    },
+    /// More than one row in a hundred cannot be read.
+    #[error(
+        "{file} line {line}: {reason}; {unreadable} of {rows_in} rows cannot be read, more than 1%: correct the \
+         file or its header"
+    )]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The first such line.
+        line: u64,
+        /// What is wrong with it.
+        reason: String,
+        /// How many such rows there are.
+        unreadable: u64,
+        /// Rows of the file.
+        rows_in: u64,
+    },
+    /// No row was left after the checks.
+    #[error("{file} has no usable row among {rows_in}; the first was refused at {problem}")]
+    NoRows {
+        /// The file.
+        file: String,
+        /// Rows of the file.
+        rows_in: u64,
+        /// The first problem, with its line.
+        problem: String,
+    },
+}

@@ -1,0 +1,116 @@
+//! CSV files with a header line, and Binance klines without one.
+
+use std::borrow::Cow;
+
+use super::ImportError;
+use super::layout::{Clock, Columns, Layout};
+use super::report::Format;
+use super::text::shown;
+
+/// Names of the time column, as [`plain`] writes them.
+const TIME: &[&str] = &["time", "timestamp", "date", "datetime", "open_time", "opentime", "ts"];
+/// Names of the symbol column.
+const SYMBOL: &[&str] = &["ticker", "symbol"];
+/// Names of the volume column.
+const VOLUME: &[&str] = &["volume", "vol"];
+/// Names of the size at the bid.
+const BID_SIZE: &[&str] = &["bid_size", "bidsize"];
+/// Names of the size at the ask.
+const ASK_SIZE: &[&str] = &["ask_size", "asksize"];
+/// Names that only files of funding rates have.
+const FUNDING: &[&str] = &["funding_rate", "fundingrate", "last_funding_rate", "funding_time", "fundingtime"];
+
+/// A column name in lower case, its blanks and hyphens as underscores.
+fn plain(name: &str) -> String {
+    name.chars().map(|c| if c == ' ' || c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
+}
+
+/// A header's names, and where it stands for messages.
+struct Header<'a> {
+    file: &'a str,
+    line: u64,
+    names: Vec<String>,
+}
+
+impl Header<'_> {
+    /// The column with one of these names.
+    fn find(&self, wanted: &[&str]) -> Result<Option<usize>, ImportError> {
+        let mut found = self.names.iter().enumerate().filter(|(_, name)| wanted.contains(&name.as_str()));
+        let Some((column, name)) = found.next() else { return Ok(None) };
+        match found.next() {
+            // Which of the two is meant would be a guess.
+            Some((_, other)) => Err(self.wrong(&format!(
+                "has both {} and {}; keep the one to read",
+                shown(name),
+                shown(other)
+            ))),
+            None => Ok(Some(column)),
+        }
+    }
+
+    /// The column with one of these names, which must be there.
+    fn need(&self, name: &str) -> Result<usize, ImportError> {
+        self.find(&[name])?.ok_or_else(|| self.wrong(&format!("has no column `{name}`; add or rename one")))
+    }
+
+    /// An error at this header.
+    fn wrong(&self, reason: &str) -> ImportError {
+        ImportError::Header { file: self.file.to_owned(), line: self.line, reason: reason.to_owned() }
+    }
+}
+
+/// The layout a header line describes; none if the line is no header, because it names no time column.
+pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Option<Layout>, ImportError> {
+    let header = Header { file, line, names: cells.iter().map(|cell| plain(cell)).collect() };
+    if header.names.iter().any(|name| FUNDING.contains(&name.as_str())) {
+        return Err(ImportError::Funding { file: file.to_owned() });
+    }
+    let Some(time) = header.find(TIME)? else { return Ok(None) };
+    let has = |wanted: &[&str]| header.names.iter().any(|name| wanted.contains(&name.as_str()));
+    let has_bar = has(&["open", "high", "low", "close"]);
+    let has_quote = has(&["bid", "ask"]);
+    let (format, columns) = match (has_bar, has_quote) {
+        (true, false) => {
+            let columns = Columns::Bar {
+                open: header.need("open")?,
+                high: header.need("high")?,
+                low: header.need("low")?,
+                close: header.need("close")?,
+                volume: header.find(VOLUME)?,
+            };
+            (Format::BarTable, columns)
+        }
+        (false, true) => {
+            let columns = Columns::Quote {
+                bid: header.need("bid")?,
+                ask: header.need("ask")?,
+                bid_size: header.find(BID_SIZE)?,
+                ask_size: header.find(ASK_SIZE)?,
+            };
+            (Format::QuoteTable, columns)
+        }
+        // A bar is known when it closes, a quote at its time: one time column cannot mean both.
+        (true, true) => return Err(header.wrong("has bars and quotes; split them into two files")),
+        (false, false) => {
+            return Err(
+                header.wrong("has neither `open,high,low,close` nor `bid,ask`; add or rename columns")
+            );
+        }
+    };
+    let symbol = header.find(SYMBOL)?;
+    let width = cells.len();
+    Ok(Some(Layout { format, width, has_header: true, time, clock: Clock::Stamp, symbol, columns }))
+}
+
+/// Binance klines: open time, open, high, low, close, volume, and six columns that are not read.
+pub(super) fn klines() -> Layout {
+    Layout {
+        format: Format::BinanceKlines,
+        width: 12,
+        has_header: false,
+        time: 0,
+        clock: Clock::Stamp,
+        symbol: None,
+        columns: Columns::Bar { open: 1, high: 2, low: 3, close: 4, volume: Some(5) },
+    }
+}

@@ -1,0 +1,35 @@
+//! Orders, positions, checks, stops, the paper venue and market data. Pure: a function of the book,
+//! the rulebook, the request and the time it is given. It generates no signals and judges nothing.
+
+pub mod book;
+pub mod cancel;
+pub mod change;
+pub mod checks;
+pub mod class;
+pub mod fold;
+pub mod headroom;
+pub mod market;
+pub mod order;
+pub mod pricing;
+pub mod requests;
+pub mod risk;
+pub mod submit;
+pub mod tighten;
+pub mod valuation;
+pub mod venue;
+pub mod views;
+
+pub use book::Book;
+pub use cancel::cancel;
+pub use change::Change;
+pub use submit::submit;
+pub use tighten::tighten;
+
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_limits;

@@ -1,0 +1,64 @@
+//! `order.submit`: the check vector, and the orders that an accepted request places.
+
+use super::book::Book;
+use super::change::Change;
+use super::checks::{self, Kind, Subject};
+use super::headroom::headroom;
+use super::order::{Order, OrderRole};
+use super::requests::{Context, Verdict};
+use crate::rules::Rulebook;
+use crate::wire::amount::Amount;
+use crate::wire::orders::{OrderType, SubmitOrder};
+
+/// Decides an order. An accepted entry brings its protective stop with it, of size 0 until it fills.
+pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
+    let subject = Subject::of_order(book, rules, order, ctx);
+    let rows = checks::run(&subject);
+    if checks::first_failed(&rows).is_some() {
+        let headroom = Some(headroom(&subject, &rows));
+        return Verdict { checks: rows, accepted: false, headroom, changes: Vec::new() };
+    }
+    let changes = match subject.kind {
+        Kind::Entry => {
+            let entry = new_order(order, ctx, OrderRole::Entry);
+            let stop = protective_stop(&entry, order.planned_stop);
+            vec![Change::OrderPlaced(entry), Change::OrderPlaced(stop)]
+        }
+        _ => vec![Change::OrderPlaced(new_order(order, ctx, OrderRole::Exit))],
+    };
+    Verdict { checks: rows, accepted: true, headroom: None, changes }
+}
+
+fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole) -> Order {
+    Order {
+        order_id: ctx.order_id,
+        source: ctx.source.clone(),
+        strategy: order.strategy.clone(),
+        symbol: order.symbol.clone(),
+        side: order.side,
+        role,
+        order_type: order.order_type,
+        size: order.size,
+        filled: Amount::ZERO,
+        price: order.price,
+        trigger: order.stop_price.filter(|_| order.order_type == OrderType::Stop),
+        triggered: false,
+        // The thesis of an exit is only schema-checked, so it is not recorded as if it had been.
+        thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
+        accepted_at: ctx.now,
+    }
+}
+
+fn protective_stop(entry: &Order, trigger: Amount) -> Order {
+    Order {
+        order_id: entry.order_id.stop(),
+        side: entry.side.opposite(),
+        role: OrderRole::Protective,
+        order_type: OrderType::Stop,
+        size: Amount::ZERO,
+        price: None,
+        trigger: Some(trigger),
+        thesis_slug: None,
+        ..entry.clone()
+    }
+}

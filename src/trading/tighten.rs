@@ -1,0 +1,24 @@
+//! `order.tighten_stop`: the only way a stop moves.
+
+use super::book::Book;
+use super::change::Change;
+use super::checks::{self, Kind, Subject};
+use super::requests::{Context, Verdict};
+use crate::rules::Rulebook;
+use crate::wire::orders::TightenStop;
+
+/// Decides a tighten. The request may name the stop or the entry it was placed with.
+pub fn tighten(book: &Book, rules: &Rulebook, request: &TightenStop, ctx: &Context) -> Verdict {
+    let mut subject = Subject::of_target(book, rules, request.order_id.stop(), Kind::Tighten, ctx);
+    subject.new_stop = Some(request.new_stop);
+    subject.prices = vec![("new_stop", request.new_stop)];
+    let rows = checks::run(&subject);
+    let accepted = checks::first_failed(&rows).is_none();
+    let changes = match subject.target {
+        Some(stop) if accepted && stop.trigger != Some(request.new_stop) => {
+            vec![Change::StopMoved { order_id: stop.order_id, trigger: request.new_stop }]
+        }
+        _ => Vec::new(),
+    };
+    Verdict { checks: rows, accepted, headroom: None, changes }
+}

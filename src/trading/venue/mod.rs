@@ -1,0 +1,38 @@
+//! Where orders fill. The paper venue is deterministic: the same book, rules and rows give the same changes.
+
+pub mod paper;
+
+mod quoting;
+mod settling;
+mod steps;
+
+pub use paper::{on_rows, open_day};
+pub use steps::{LeftOpen, Step};
+
+use super::fold::ApplyError;
+use crate::wire::ids::Symbol;
+
+/// What the venue could not do. Refusing to fill is not among it: an order that cannot fill stays open.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum VenueError {
+    /// The instrument is not configured.
+    #[error("instrument `{symbol}` is not in instruments.yaml, so its rows cannot be used")]
+    UnknownInstrument {
+        /// The instrument.
+        symbol: Symbol,
+    },
+    /// A row is no market data.
+    #[error("row {row} is no market data: {what}")]
+    Row {
+        /// Its index, from 0.
+        row: usize,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The book contradicts itself.
+    #[error("the book does not take a change that follows from it: {0}")]
+    Book(#[from] ApplyError),
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! The paper venue: rows of one symbol against the open orders.
+//!
+//! Within a row, in this order, and by order id within each group:
+//! 1. what leaves at the market: exits of type market, and stops triggered by an earlier row;
+//! 2. entries, so that a position may be stopped out by the bar that opened it;
+//! 3. stops of positions, protective ones and exits of type stop;
+//! 4. resting limit exits, so that a bar that touches stop and target counts as stopped.
+//!
+//! An order uses only bars that open, or quotes that stand, at or after it was accepted. Bars fill at most
+//! `volume_share` of their volume over all orders, rounded down to the lot; rows without a volume, and
+//! quotes, do not cap. What is left stays open; a stop that triggered fills on like a market order.
+
+use super::VenueError;
+use super::quoting::{Answer, Offer, Tape, answer};
+use super::steps::{Step, Steps};
+use crate::rules::Rulebook;
+use crate::rules::instruments::{Instrument, MarketSource};
+use crate::trading::book::{Book, Day, Last, Quote};
+use crate::trading::change::Change;
+use crate::trading::fold::ApplyError;
+use crate::trading::market::Row;
+use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, Symbol};
+use crate::wire::orders::OrderType;
+use crate::wire::time::Time;
+
+/// Decimals that fees are rounded up to.
+const FEE_PLACES: u32 = 8;
+
+/// The day's baseline, if the book has none of the UTC day of `now`: equity by the last marks known.
+/// None if it is there, or equity cannot be computed.
+pub fn open_day(book: &Book, rules: &Rulebook, now: Time) -> Option<Change> {
+    let start = now.day_start();
+    if book.account.day.as_ref().is_some_and(|day| day.start >= start) {
+        return None;
+    }
+    let equity = book.equity_last_known(rules)?;
+    Some(Change::DayOpened(Day { start, equity, net_deposits: book.account.net_deposits }))
+}
+
+/// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are passed
+/// over, so the same rows may come twice. Applying the steps' changes in order to `book` gives the book
+/// that the venue worked on.
+///
+/// # Errors
+/// [`VenueError`] for an instrument that is not configured, rows that are no market data, or a book that
+/// contradicts itself.
+pub fn on_rows(
+    book: &Book,
+    rules: &Rulebook,
+    symbol: &Symbol,
+    rows: &[Row],
+    now: Time,
+) -> Result<Vec<Step>, VenueError> {
+    let instrument = rules
+        .instruments
+        .get(symbol)
+        .ok_or_else(|| VenueError::UnknownInstrument { symbol: symbol.clone() })?;
+    let steps = Steps::new(symbol.clone());
+    let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left: None };
+    let is_new = |book: &Book, row: &Row| is_new(book, symbol, row);
+    let mut rows = rows.iter().enumerate().peekable();
+    // The day opens before anything moves, but an import that brings nothing new opens none.
+    while let Some((_, row)) = rows.peek()
+        && !is_new(&run.book, row)
+    {
+        run.steps.row_done();
+        rows.next();
+    }
+    if rows.peek().is_some()
+        && let Some(day) = open_day(&run.book, rules, now)
+    {
+        run.emit(day)?;
+    }
+    for (index, row) in rows {
+        if is_new(&run.book, row) {
+            run.row(index, row)?;
+        }
+        run.steps.row_done();
+    }
+    Ok(run.steps.finish())
+}
+
+fn is_new(book: &Book, symbol: &Symbol, row: &Row) -> bool {
+    let Some(market) = book.markets.get(symbol) else { return true };
+    let known = match row {
+        Row::Bar { .. } => market.last.as_ref().map(|last| last.time),
+        Row::Quote { .. } => market.quote.as_ref().map(|quote| quote.time),
+    };
+    known.is_none_or(|known| row.known_ms() > known.ms())
+}
+
+/// The venue at work.
+pub(super) struct Run<'a> {
+    /// The working copy.
+    pub(super) book: Book,
+    rules: &'a Rulebook,
+    instrument: &'a Instrument,
+    /// The gate's clock.
+    pub(super) now: Time,
+    steps: Steps,
+    /// What this bar's volume still lets fill; none: no cap.
+    volume_left: Option<Amount>,
+}
+
+/// The four groups of orders within a row.
+const GROUPS: [fn(&Order) -> bool; 4] = [
+    |order| order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered),
+    |order| order.role == OrderRole::Entry,
+    |order| order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered,
+    |order| order.role == OrderRole::Exit && order.order_type == OrderType::Limit,
+];
+
+impl Run<'_> {
+    /// Applies a change to the working copy and keeps it.
+    pub(super) fn emit(&mut self, change: Change) -> Result<(), VenueError> {
+        self.book.apply(&change)?;
+        self.steps.push(change);
+        Ok(())
+    }
+
+    fn row(&mut self, index: usize, row: &Row) -> Result<(), VenueError> {
+        let fault = |what: &'static str| VenueError::Row { row: index, what };
+        let time = Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
+        let (tape, start_ms, source) = tape(row).map_err(fault)?;
+        if self.instrument.fills_from == source {
+            self.volume_left = self.volume_cap(row);
+            for group in GROUPS {
+                for order_id in self.reached(group, start_ms) {
+                    self.try_fill(order_id, &tape, time)?;
+                }
+            }
+        }
+        self.market_moved(row, time)?;
+        self.watch_equity()
+    }
+
+    fn volume_cap(&self, row: &Row) -> Option<Amount> {
+        let Row::Bar { volume, .. } = row else { return None };
+        // A product that is not exact caps at nothing rather than at everything.
+        (*volume).map(|volume| volume.checked_mul(self.instrument.volume_share).unwrap_or(Amount::ZERO))
+    }
+
+    /// Orders of a group that may use a row that starts at `start_ms`.
+    fn reached(&self, group: fn(&Order) -> bool, start_ms: i64) -> Vec<OrderId> {
+        let symbol = &self.instrument.symbol;
+        let orders = self.book.orders.values().filter(|order| {
+            order.symbol == *symbol
+                && order.accepted_at.ms() <= start_ms
+                && order.leaves().is_positive()
+                && group(order)
+        });
+        orders.map(|order| order.order_id).collect()
+    }
+
+    fn try_fill(&mut self, order_id: OrderId, tape: &Tape, time: Time) -> Result<(), VenueError> {
+        // An earlier fill of the row may have closed it.
+        let Some(order) = self.book.orders.get(&order_id).cloned() else { return Ok(()) };
+        let quote = self.book.markets.get(&order.symbol).and_then(|market| market.quote.as_ref());
+        // A quote of the very instant of acceptance was known before the order was.
+        let rested = quote.is_some_and(|quote| quote.time > order.accepted_at);
+        let offer = match answer(&order, tape, rested, self.instrument) {
+            Answer::NotReached => return Ok(()),
+            Answer::NoPrice => {
+                self.steps.left_open(order_id, "its price cannot be computed exactly".to_owned());
+                return Ok(());
+            }
+            Answer::Fills(offer) => offer,
+        };
+        if order.order_type == OrderType::Stop && !order.triggered {
+            self.emit(Change::OrderTriggered { order_id })?;
+            if order.role == OrderRole::Protective {
+                self.end_entry_of(&order)?;
+            }
+        }
+        // An entry against an opposite position fills in two parts: what closes, then what opens.
+        for _ in 0..2 {
+            let Some(order) = self.book.orders.get(&order_id).cloned() else { return Ok(()) };
+            if !self.fill_part(&order, &offer, time)? {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills as much as position and volume allow without turning a position around. Gives whether
+    /// anything filled.
+    fn fill_part(&mut self, order: &Order, offer: &Offer, time: Time) -> Result<bool, VenueError> {
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let opposite = self.book.positions.get(&key).filter(|held| held.closing_side() == order.side);
+        let reducible = opposite.map(|held| held.size.abs());
+        let wanted = match (reducible, order.role) {
+            (Some(reducible), _) => order.leaves().min(reducible),
+            (None, OrderRole::Entry) => order.leaves(),
+            // Reduce-only: without a position there is nothing to do.
+            (None, OrderRole::Exit | OrderRole::Protective) => Amount::ZERO,
+        };
+        let Some(size) = self.within_volume(wanted).filter(|size| size.is_positive()) else {
+            return Ok(false);
+        };
+        let fill = match self.fill_of(order, offer, size, time) {
+            Ok(fill) => fill,
+            Err(error @ ApplyError::Arithmetic { .. }) => {
+                self.steps.left_open(order.order_id, error.to_string());
+                return Ok(false);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        self.emit(Change::OrderFilled(fill))?;
+        self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
+        let opened = if reducible.is_some() { Amount::ZERO } else { size };
+        self.settle(order, opened, reducible.is_some())?;
+        Ok(true)
+    }
+
+    /// `wanted`, or what the bar's volume leaves of it in whole lots.
+    fn within_volume(&self, wanted: Amount) -> Option<Amount> {
+        let Some(left) = self.volume_left.filter(|left| *left < wanted) else { return Some(wanted) };
+        let lot = self.instrument.lot;
+        if lot.is_zero() { Some(left) } else { left.round_down_to(lot) }
+    }
+
+    fn fill_of(&self, order: &Order, offer: &Offer, size: Amount, time: Time) -> Result<Fill, ApplyError> {
+        let rate = match offer.liquidity {
+            Liquidity::Maker => self.instrument.maker_fee,
+            Liquidity::Taker => self.instrument.taker_fee,
+        };
+        let notional = offer.price.checked_mul(size).and_then(|v| v.checked_mul(self.instrument.multiplier));
+        let fee = notional.and_then(|notional| notional.checked_mul(rate));
+        let fee = fee.ok_or(ApplyError::Arithmetic { what: "the fee of the fill" })?.round_dp_up(FEE_PLACES);
+        let mut fill = Fill {
+            order_id: order.order_id,
+            strategy: order.strategy.clone(),
+            symbol: order.symbol.clone(),
+            side: order.side,
+            role: order.role,
+            price: offer.price,
+            size,
+            multiplier: self.instrument.multiplier,
+            fee,
+            liquidity: offer.liquidity,
+            realised: Amount::ZERO,
+            market_time: time,
+            recorded_at: self.now,
+        };
+        fill.realised = self.book.fill_effect(&fill)?.realised;
+        Ok(fill)
+    }
+
+    fn market_moved(&mut self, row: &Row, time: Time) -> Result<(), VenueError> {
+        let (last, quote) = match *row {
+            Row::Bar { close, volume, .. } => (Some(Last { price: close, volume, time }), None),
+            Row::Quote { bid, ask, .. } => (None, Some(Quote { bid, ask, time })),
+        };
+        let symbol = self.instrument.symbol.clone();
+        self.book.apply(&Change::MarketMoved { symbol, last: last.clone(), quote: quote.clone() })?;
+        self.steps.market(last, quote);
+        Ok(())
+    }
+
+    /// Raises the peak and latches the drawdown, after every row, so that no dip inside a step is missed.
+    /// The limit is reached when peak - equity >= max_drawdown x peak.
+    fn watch_equity(&mut self) -> Result<(), VenueError> {
+        let Some(equity) = self.book.equity_last_known(self.rules) else { return Ok(()) };
+        let peak = match self.book.account.peak_equity {
+            Some(peak) if peak >= equity => peak,
+            _ => {
+                self.book.apply(&Change::PeakRaised { equity })?;
+                self.steps.peak(equity);
+                equity
+            }
+        };
+        let is_latched = self.book.account.drawdown_since.is_some();
+        // Nothing can be drawn down from a peak that is not above 0.
+        if is_latched || !peak.is_positive() {
+            return Ok(());
+        }
+        let limit = peak.checked_mul(self.rules.safety.max_drawdown);
+        let drawdown = peak.checked_sub(equity);
+        // What cannot be compared counts as reached.
+        let is_within = limit.zip(drawdown).is_some_and(|(limit, drawdown)| drawdown < limit);
+        if !is_within {
+            let change = Change::DrawdownLatched { at: self.now, equity };
+            self.book.apply(&change)?;
+            self.steps.latched(change);
+        }
+        Ok(())
+    }
+}
+
+/// The row as orders see it, when it starts, and which source it is. Errors say what is wrong with it.
+fn tape(row: &Row) -> Result<(Tape, i64, MarketSource), &'static str> {
+    match *row {
+        Row::Bar { open_ms, open, high, low, close, interval_ms, .. } => {
+            if interval_ms <= 0 {
+                return Err("its interval is not above 0");
+            }
+            if !low.is_positive() || low > open || low > close || high < open || high < close {
+                return Err("it does not hold 0 < low <= open, close <= high");
+            }
+            Ok((Tape::Bar { open, high, low }, open_ms, MarketSource::Bars))
+        }
+        Row::Quote { time_ms, bid, ask, .. } => {
+            if !bid.is_positive() || ask < bid {
+                return Err("it does not hold 0 < bid <= ask");
+            }
+            Ok((Tape::Quote { bid, ask }, time_ms, MarketSource::Quotes))
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What follows a fill: protective stops follow the position, and nothing is left that could reduce a
+//! position that is gone.
+
+use super::VenueError;
+use super::paper::Run;
+use crate::trading::change::Change;
+use crate::trading::fold::ApplyError;
+use crate::trading::order::{Order, OrderEnd, OrderRole};
+use crate::trading::risk::stops_of;
+use crate::wire::amount::Amount;
+use crate::wire::ids::OrderId;
+
+impl Run<'_> {
+    /// Settles after `order` (as it was before the fill) filled `opened` in its own direction and
+    /// `reduced` against the position; one of them is 0.
+    pub(super) fn settle(&mut self, order: &Order, opened: Amount, reduced: bool) -> Result<(), VenueError> {
+        if opened.is_positive() {
+            self.grow_stop(order.order_id.stop(), opened)?;
+        }
+        let is_done = self.book.orders.get(&order.order_id).is_some_and(|now| now.leaves().is_zero());
+        if is_done {
+            self.close(order.order_id, OrderEnd::Filled)?;
+        }
+        if reduced {
+            self.shrink_stops(order)?;
+        }
+        self.retire_idle(order)
+    }
+
+    fn grow_stop(&mut self, stop_id: OrderId, by: Amount) -> Result<(), VenueError> {
+        let Some(stop) = self.book.orders.get(&stop_id) else { return Ok(()) };
+        let size = exact(stop.size.checked_add(by))?;
+        self.emit(Change::StopResized { order_id: stop_id, size })
+    }
+
+    /// Takes what the stops protect beyond the position from the oldest first.
+    fn shrink_stops(&mut self, order: &Order) -> Result<(), VenueError> {
+        let key = (order.symbol.clone(), order.strategy.clone());
+        // When flat `retire_idle` closes the stops altogether.
+        let Some(position) = self.book.positions.get(&key) else { return Ok(()) };
+        let stops: Vec<Order> = stops_of(&self.book, position).cloned().collect();
+        let mut excess = -position.size.abs();
+        for stop in &stops {
+            excess = exact(excess.checked_add(stop.leaves()))?;
+        }
+        for stop in stops {
+            if !excess.is_positive() {
+                break;
+            }
+            let cut = excess.min(stop.leaves());
+            let size = exact(stop.size.checked_sub(cut))?;
+            excess = exact(excess.checked_sub(cut))?;
+            self.emit(Change::StopResized { order_id: stop.order_id, size })?;
+        }
+        Ok(())
+    }
+
+    /// Closes what has nothing left to do: exits without a position, and stops that protect nothing and
+    /// whose entry is not open. The stop of an open entry stays: it is needed at the entry's next fill.
+    fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
+        let key = (order.symbol.clone(), order.strategy.clone());
+        let is_flat = !self.book.positions.contains_key(&key);
+        let own = self.book.orders.values().filter(|other| other.is_of(&order.strategy, &order.symbol));
+        let others: Vec<Order> = own.cloned().collect();
+        for other in others {
+            let entry_id = OrderId::of_line(other.order_id.seq);
+            let is_entry_open = self.book.orders.contains_key(&entry_id);
+            match other.role {
+                OrderRole::Exit if is_flat => self.close(other.order_id, OrderEnd::Retired)?,
+                OrderRole::Protective if !is_entry_open && (is_flat || other.leaves().is_zero()) => {
+                    self.close(other.order_id, OrderEnd::Retired)?;
+                }
+                OrderRole::Protective if is_flat && other.leaves().is_positive() => {
+                    let size = other.filled;
+                    self.emit(Change::StopResized { order_id: other.order_id, size })?;
+                }
+                OrderRole::Entry | OrderRole::Exit | OrderRole::Protective => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// A protective stop that triggers ends its trade: what its entry has not filled yet would only be
+    /// bought to be sold again.
+    pub(super) fn end_entry_of(&mut self, stop: &Order) -> Result<(), VenueError> {
+        let entry_id = OrderId::of_line(stop.order_id.seq);
+        if self.book.orders.contains_key(&entry_id) {
+            self.close(entry_id, OrderEnd::Retired)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, order_id: OrderId, end: OrderEnd) -> Result<(), VenueError> {
+        let at = self.now;
+        self.emit(Change::OrderClosed { order_id, end, at })
+    }
+}
+
+/// Sums of sizes within one position are bounded by sums that the fold has already held.
+fn exact(value: Option<Amount>) -> Result<Amount, VenueError> {
+    value.ok_or(VenueError::Book(ApplyError::Arithmetic { what: "the size of a protective stop" }))
+}

@@ -1,0 +1,140 @@
+//! Cutting the venue's work into steps, each of which fits one ledger line.
+
+use std::collections::BTreeMap;
+
+use crate::trading::book::{Last, Quote};
+use crate::trading::change::Change;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, Symbol};
+
+/// Most bytes of JSON that the changes of a step take.
+const STEP_BYTES_MAX: usize = 40_000;
+
+/// Room kept for what closes a step: the market, the peak and the drawdown.
+const CLOSING_BYTES: usize = 2_000;
+
+/// What part of the rows did to the book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Index of the first row that this step completes.
+    pub first_row: usize,
+    /// How many rows it completes; 0 if one row's fills go on in the next step.
+    pub row_count: usize,
+    /// The changes, in order; as JSON at most 40,000 bytes.
+    pub changes: Vec<Change>,
+    /// Orders that would have filled, and why they could not.
+    pub left_open: Vec<LeftOpen>,
+}
+
+/// An order that the market reached and the venue could not fill.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOpen {
+    /// The order.
+    pub order_id: OrderId,
+    /// Why.
+    pub reason: String,
+}
+
+/// Collects changes. Market, peak and drawdown are written once a step, with their final values: nothing
+/// that folds in between reads them.
+pub(super) struct Steps {
+    symbol: Symbol,
+    done: Vec<Step>,
+    changes: Vec<Change>,
+    bytes: usize,
+    first_row: usize,
+    rows_done: usize,
+    last: Option<Last>,
+    quote: Option<Quote>,
+    peak: Option<Amount>,
+    latched: Option<Change>,
+    left_open: BTreeMap<OrderId, String>,
+}
+
+impl Steps {
+    pub(super) fn new(symbol: Symbol) -> Steps {
+        Steps {
+            symbol,
+            done: Vec::new(),
+            changes: Vec::new(),
+            bytes: 2,
+            first_row: 0,
+            rows_done: 0,
+            last: None,
+            quote: None,
+            peak: None,
+            latched: None,
+            left_open: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a change, in a new step if this one is full.
+    pub(super) fn push(&mut self, change: Change) {
+        // A change always serialises; if it did not, counting it as a full step still keeps the others apart.
+        let bytes = serde_json::to_vec(&change).map_or(STEP_BYTES_MAX, |json| json.len().saturating_add(1));
+        let room = STEP_BYTES_MAX.saturating_sub(CLOSING_BYTES);
+        if self.bytes.saturating_add(bytes) > room && !self.changes.is_empty() {
+            self.cut();
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.changes.push(change);
+    }
+
+    pub(super) fn market(&mut self, last: Option<Last>, quote: Option<Quote>) {
+        self.last = last.or_else(|| self.last.take());
+        self.quote = quote.or_else(|| self.quote.take());
+    }
+
+    pub(super) fn peak(&mut self, equity: Amount) {
+        self.peak = Some(equity);
+    }
+
+    pub(super) fn latched(&mut self, change: Change) {
+        self.latched = Some(change);
+    }
+
+    pub(super) fn left_open(&mut self, order_id: OrderId, reason: String) {
+        self.left_open.insert(order_id, reason);
+    }
+
+    pub(super) fn row_done(&mut self) {
+        self.rows_done = self.rows_done.saturating_add(1);
+    }
+
+    /// Ends the step.
+    fn cut(&mut self) {
+        if self.last.is_some() || self.quote.is_some() {
+            let symbol = self.symbol.clone();
+            let (last, quote) = (self.last.take(), self.quote.take());
+            self.changes.push(Change::MarketMoved { symbol, last, quote });
+        }
+        if let Some(equity) = self.peak.take() {
+            self.changes.push(Change::PeakRaised { equity });
+        }
+        self.changes.extend(self.latched.take());
+        let left_open = std::mem::take(&mut self.left_open);
+        self.done.push(Step {
+            first_row: self.first_row,
+            row_count: self.rows_done,
+            changes: std::mem::take(&mut self.changes),
+            left_open: left_open
+                .into_iter()
+                .map(|(order_id, reason)| LeftOpen { order_id, reason })
+                .collect(),
+        });
+        self.first_row = self.first_row.saturating_add(self.rows_done);
+        self.rows_done = 0;
+        self.bytes = 2;
+    }
+
+    /// All steps. Rows that changed nothing make none of their own.
+    pub(super) fn finish(mut self) -> Vec<Step> {
+        let is_idle = self.changes.is_empty() && self.last.is_none() && self.quote.is_none();
+        if !is_idle {
+            self.cut();
+        } else if let Some(step) = self.done.last_mut() {
+            step.row_count = step.row_count.saturating_add(self.rows_done);
+        }
+        self.done
+    }
+}

@@ -1,0 +1,316 @@
+//! How the paper venue fills, and what protective stops do meanwhile.
+
+use crate::trading::change::Change;
+use crate::trading::market::Row;
+use crate::trading::order::{OrderEnd, OrderRole};
+use crate::trading::testing::*;
+use crate::wire::amount::Amount;
+use crate::wire::ids::OrderId;
+use crate::wire::orders::SubmitOrder;
+
+/// One order, one bar of open, high, low, close: what fills.
+fn check(order: &SubmitOrder, bar: [&str; 4], expect: &[&str]) {
+    let mut world = World::new();
+    world.accepted(order);
+    let [open, high, low, close] = bar;
+    assert_eq!(fills(&world.bar(open, high, low, close)), expect, "{order:?} {bar:?}");
+}
+
+#[test]
+fn entries_fill_on_bars() {
+    // Market: open x 1.0005 x 1.001 up to the tick; fee 0.1% of the notional.
+    check(&buy("0.01"), ["6800"; 4], &["o-1 buy 0.01@6810.3 0.068103"]);
+    check(&sell("0.01"), ["6800"; 4], &["o-1 sell 0.01@6789.8 0.067898"]);
+    // Limit: at a better open as taker, else at the limit as maker, only if the bar goes through it.
+    check(&limit(buy("0.01"), "6790"), ["6789.9", "6800", "6780", "6800"], &["o-1 buy 0.01@6789.9 0.067899"]);
+    check(&limit(buy("0.01"), "6790"), ["6800", "6800", "6789.9", "6800"], &["o-1 buy 0.01@6790 0.01358"]);
+    check(&limit(buy("0.01"), "6790"), ["6800", "6800", "6790", "6800"], &[]);
+    check(&limit(sell("0.01"), "6810"), ["6800", "6810.1", "6800", "6800"], &["o-1 sell 0.01@6810 0.01362"]);
+    check(&limit(sell("0.01"), "6810"), ["6800", "6810", "6800", "6800"], &[]);
+    check(&limit(sell("0.01"), "6810"), ["6811", "6811", "6800", "6800"], &["o-1 sell 0.01@6811 0.06811"]);
+    // Stop: at a gapping open, else at the trigger, slipped.
+    check(&stop(buy("0.01"), "6820"), ["6800", "6820", "6800", "6800"], &["o-1 buy 0.01@6826.9 0.068269"]);
+    check(&stop(buy("0.01"), "6820"), ["6830", "6840", "6830", "6830"], &["o-1 buy 0.01@6836.9 0.068369"]);
+    check(&stop(buy("0.01"), "6820"), ["6800", "6819.9", "6800", "6800"], &[]);
+    check(&stop(sell("0.01"), "6780"), ["6800", "6800", "6780", "6800"], &["o-1 sell 0.01@6773.2 0.067732"]);
+}
+
+#[test]
+fn a_protective_stop_fills_at_the_gap_or_its_trigger_and_before_anything_favourable() {
+    // A target at 6900 and the stop at 6700 in one bar: stopped.
+    let mut world = World::holding("0.01");
+    world.accepted(&limit(sell("0.01"), "6900"));
+    let changes = world.bar("6800", "6950", "6650", "6900");
+    assert_eq!(fills(&changes), ["o-1-stop sell 0.01@6693.3 0.066933"]);
+    assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+    let mut world = World::holding("0.01");
+    assert_eq!(fills(&world.flat("6600")), ["o-1-stop sell 0.01@6593.4 0.065934"]);
+    let mut world = World::holding("-0.01");
+    assert_eq!(fills(&world.flat("7000")), ["o-1-stop buy 0.01@7007 0.07007"]);
+}
+
+#[test]
+fn the_bar_that_opens_a_position_may_stop_it_out() {
+    let mut world = World::new();
+    world.accepted(&buy("0.01"));
+    let changes = world.bar("6800", "6800", "6699", "6750");
+    assert_eq!(fills(&changes), ["o-1 buy 0.01@6810.3 0.068103", "o-1-stop sell 0.01@6693.3 0.066933"]);
+    assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+    // -117.0 x 0.01
+    assert_eq!(world.book.account.realised, a("-1.17"));
+}
+
+#[test]
+fn an_order_uses_only_bars_that_open_after_it_and_rows_count_once() {
+    let mut world = World::new();
+    let open_ms = world.now.ms();
+    world.wait(1);
+    world.accepted(&buy("0.01"));
+    world.wait(60_000);
+    let bar = |open_ms| Row::Bar {
+        open_ms,
+        interval_ms: 60_000,
+        open: a("6800"),
+        high: a("6800"),
+        low: a("6800"),
+        close: a("6800"),
+        volume: None,
+    };
+    assert!(fills(&world.rows(&btc(), &[bar(open_ms)]).remove(0).changes).is_empty());
+    world.wait(60_000);
+    let next = [bar(open_ms + 60_000)];
+    assert_eq!(world.rows(&btc(), &next).remove(0).changes.len(), 4);
+    assert!(world.rows(&btc(), &next).is_empty(), "the same rows again");
+    assert!(world.rows(&btc(), &[bar(open_ms)]).is_empty(), "older rows");
+}
+
+#[test]
+fn quotes_fill_at_the_other_side() {
+    for (order, quotes, expect) in [
+        (
+            market_order("trend", "ETH-USD", "buy", "0.1", "197", 0),
+            vec![("200", "200.2")],
+            "0.1@200.41 0.020041",
+        ),
+        (
+            market_order("trend", "ETH-USD", "sell", "0.1", "203", 0),
+            vec![("200", "200.2")],
+            "0.1@199.8 0.01998",
+        ),
+        (eth_limit("buy", "200"), vec![("199.9", "200.1"), ("199.8", "199.9")], "0.1@200 0.004"),
+        (eth_limit("buy", "200"), vec![("199.8", "199.9")], "0.1@199.9 0.01999"),
+        (eth_limit("buy", "200"), vec![("199.9", "200.01")], ""),
+        (eth_limit("sell", "200.4"), vec![("200.5", "200.6")], "0.1@200.5 0.02005"),
+        (eth_limit("sell", "200.4"), vec![("200.39", "200.6")], ""),
+    ] {
+        let mut world = World::new();
+        world.accepted(&order);
+        let mut told = Vec::new();
+        for (bid, ask) in &quotes {
+            world.wait(1000);
+            told.extend(fills(&world.quote(bid, ask)));
+        }
+        let expect: Vec<String> = (!expect.is_empty())
+            .then(|| format!("o-1 {} {expect}", order.side.as_str()))
+            .into_iter()
+            .collect();
+        assert_eq!(told, expect, "{order:?} {quotes:?}");
+    }
+    let mut world = World::new();
+    world.accepted(&market_order("trend", "ETH-USD", "buy", "0.1", "197", 0));
+    world.wait(1000);
+    world.quote("200", "200.2");
+    world.wait(1000);
+    assert!(fills(&world.quote("197.01", "197.1")).is_empty());
+    world.wait(1000);
+    assert_eq!(fills(&world.quote("196.9", "197.1")), ["o-1-stop sell 0.1@196.7 0.01967"]);
+}
+
+fn eth_limit(side: &str, price: &str) -> SubmitOrder {
+    let stop = if side == "buy" { "197" } else { "203" };
+    limit(market_order("trend", "ETH-USD", side, "0.1", stop, 0), price)
+}
+
+#[test]
+fn volume_caps_and_what_is_left_stays() {
+    let mut world = World::new();
+    world.accepted(&buy("0.01"));
+    let changes = world.bar_of("6800", "6800", "6800", "6800", Some("0.0455"));
+    assert_eq!(fills(&changes), ["o-1 buy 0.004@6810.3 0.0272412"]);
+    assert_eq!(world.book.orders[&OrderId::of_line(1).stop()].leaves(), a("0.004"));
+    assert!(fills(&world.bar_of("6800", "6800", "6800", "6800", Some("0"))).is_empty());
+    // The stop triggers, ends its entry, and sells what the volume lets it; the rest goes at the next open.
+    let changes = world.bar_of("6800", "6800", "6690", "6700", Some("0.03"));
+    let closed = |change: &Change| match change {
+        Change::OrderClosed { order_id, end, .. } => Some((*order_id, *end)),
+        _ => None,
+    };
+    assert_eq!(fills(&changes), ["o-1 buy 0.003@6810.3 0.0204309"], "the entry came first");
+    assert_eq!(changes.iter().find_map(closed), Some((OrderId::of_line(1), OrderEnd::Retired)));
+    let changes = world.bar_of("6720", "6720", "6720", "6720", Some("0.05"));
+    assert_eq!(fills(&changes), ["o-1-stop sell 0.005@6709.9 0.0335495"]);
+    assert_eq!(fills(&world.flat("6720")), ["o-1-stop sell 0.002@6709.9 0.0134198"]);
+    assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+}
+
+#[test]
+fn a_resting_exit_is_clamped_to_the_position_it_finds() {
+    let mut world = World::holding("0.01");
+    world.accepted(&limit(sell("0.008"), "6900"));
+    let order = limit(sell("0.002"), "6900");
+    world.accepted(&order);
+    // The market exit was classified before; force one through to shrink the position under the others.
+    let mut exit = world.book.orders[&OrderId::of_line(2)].clone();
+    exit.order_id = OrderId::of_line(50);
+    exit.order_type = crate::wire::orders::OrderType::Market;
+    exit.size = a("0.007");
+    world.apply(&[Change::OrderPlaced(exit)]);
+    world.flat("6800");
+    assert_eq!(world.position(), a("0.003"));
+    assert_eq!(world.book.orders[&OrderId::of_line(1).stop()].leaves(), a("0.003"));
+    let changes = world.flat("6950");
+    assert_eq!(fills(&changes), ["o-2 sell 0.003@6950 0.02085"]);
+    assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+}
+
+#[test]
+fn exits_shrink_the_oldest_stop_first() {
+    let mut world = World::holding("0.01");
+    world.accepted(&market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1));
+    world.flat("6800");
+    world.accepted(&sell("0.015"));
+    world.flat("6800");
+    let stops: Vec<_> =
+        world.book.orders.values().map(|order| (order.order_id.seq, order.leaves())).collect();
+    assert_eq!(stops, [(2, a("0.015"))]);
+}
+
+#[test]
+fn an_unfilled_entry_keeps_its_stop_when_the_position_goes_flat() {
+    let mut world = World::holding("0.01");
+    let id = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.02", "6690", 1), "6750"));
+    world.accepted(&sell("0.01"));
+    world.flat("6800");
+    let left: Vec<_> = world.book.orders.keys().copied().collect();
+    assert_eq!(left, [id, id.stop()]);
+    world.bar("6760", "6760", "6740", "6760");
+    assert_eq!(world.book.orders[&id.stop()].leaves(), a("0.02"));
+}
+
+#[test]
+fn an_entry_against_a_later_position_closes_it_first_and_opens_with_the_rest() {
+    let mut world = World::new();
+    let short = world.accepted(&limit(sell("0.03"), "6850"));
+    world.accepted(&buy("0.01"));
+    world.flat("6800");
+    let changes = world.bar("6850", "6860", "6850", "6850");
+    assert_eq!(fills(&changes), ["o-1 sell 0.01@6850 0.0685", "o-1 sell 0.02@6850 0.137"]);
+    assert_eq!(world.position(), a("-0.02"));
+    let left: Vec<_> = world.book.orders.values().map(|order| (order.order_id, order.leaves())).collect();
+    assert_eq!(left, [(short.stop(), a("0.02"))]);
+}
+
+#[test]
+fn what_cannot_be_computed_exactly_stays_open_and_says_so() {
+    let mut world = World::new();
+    world.accepted(&buy("0.01"));
+    world.rules.instruments.get_mut(&btc()).unwrap().multiplier = a("79228162514264337593543950335");
+    let row = Row::Bar {
+        open_ms: world.now.ms(),
+        interval_ms: 60_000,
+        open: a("6800"),
+        high: a("6800"),
+        low: a("6800"),
+        close: a("6800"),
+        volume: None,
+    };
+    let step = world.rows(&btc(), &[row]).remove(0);
+    assert_eq!(step.left_open.len(), 1);
+    assert!(step.left_open[0].reason.contains("cannot be computed exactly"));
+    assert_eq!(world.book.orders.len(), 2);
+}
+
+#[test]
+fn steps_stay_below_their_size_and_cover_every_row() {
+    let mut world = World::new();
+    world.accepted(&buy("0.01"));
+    let template = world.book.orders[&OrderId::of_line(1)].clone();
+    for seq in 100..300 {
+        let mut order = template.clone();
+        order.order_id = OrderId::of_line(seq);
+        world.apply(&[Change::OrderPlaced(order)]);
+    }
+    let rows: Vec<Row> = (0..5)
+        .map(|n| Row::Bar {
+            open_ms: world.now.ms() + n * 60_000,
+            interval_ms: 60_000,
+            open: a("6800"),
+            high: a("6900"),
+            low: a("6700.1"),
+            close: a("6800"),
+            volume: None,
+        })
+        .collect();
+    world.wait(300_000);
+    let steps = world.rows(&btc(), &rows);
+    assert!(steps.len() > 1);
+    assert_eq!(steps.iter().map(|step| step.row_count).sum::<usize>(), 5);
+    let mut next = 0;
+    for step in &steps {
+        assert_eq!(step.first_row, next);
+        next += step.row_count;
+    }
+}
+
+#[test]
+fn rows_that_are_no_market_are_errors() {
+    let world = World::new();
+    let quote = |bid: &str, ask: &str| Row::Quote {
+        time_ms: world.now.ms() + 1,
+        bid: a(bid),
+        ask: a(ask),
+        bid_size: None,
+        ask_size: None,
+    };
+    for row in [quote("0", "1"), quote("2", "1")] {
+        let told = super::on_rows(&world.book, &world.rules, &eth(), &[row], world.now);
+        assert!(matches!(told, Err(super::VenueError::Row { row: 0, .. })));
+    }
+    let unknown = crate::wire::ids::Symbol::parse("DOGE").unwrap();
+    assert!(super::on_rows(&world.book, &world.rules, &unknown, &[], world.now).is_err());
+}
+
+#[test]
+fn an_import_opens_the_day_before_anything_moves() {
+    let mut world = World::holding("0.01");
+    let before = world.book.equity_last_known(&world.rules).unwrap();
+    world.wait(24 * 3_600_000);
+    let changes = world.flat("6750");
+    assert!(matches!(changes.first(), Some(Change::DayOpened(day)) if day.equity == before));
+    let roles: Vec<_> = world.book.orders.values().map(|order| order.role).collect();
+    assert_eq!(roles, [OrderRole::Protective]);
+    assert_ne!(world.book.equity_last_known(&world.rules), Some(Amount::ZERO));
+}
+
+#[test]
+fn the_stop_of_a_partly_filled_entry_protects_nothing_when_flat_and_the_next_fill_again() {
+    let mut world = World::new();
+    let entry = world.accepted(&buy("0.01"));
+    world.bar_of("6800", "6800", "6800", "6800", Some("0.04"));
+    world.accepted(&sell("0.004"));
+    // The exit takes the bar's volume first; the entry gets what is left of it.
+    world.bar_of("6800", "6800", "6800", "6800", Some("0.04"));
+    assert_eq!(world.position(), Amount::ZERO);
+    assert_eq!(world.book.orders[&entry.stop()].leaves(), Amount::ZERO);
+    world.flat("6800");
+    assert_eq!(world.position(), a("0.006"));
+    assert_eq!(world.book.orders[&entry.stop()].leaves(), a("0.006"));
+}
+
+#[test]
+fn rounding_to_a_tick_that_was_changed_never_passes_the_limit() {
+    let mut world = World::new();
+    world.accepted(&limit(buy("0.01"), "6790.1"));
+    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("1");
+    assert_eq!(fills(&world.bar("6790.05", "6800", "6780", "6800")), ["o-1 buy 0.01@6790.1 0.067901"]);
+}

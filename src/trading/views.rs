@@ -1,0 +1,214 @@
+//! Answers about the book, as serialised. Amounts are strings; what is unknown is null.
+
+use serde::Serialize;
+
+use super::book::Book;
+use super::checks::worst_case;
+use super::order::{Order, OrderRole, Position};
+use super::risk;
+use super::valuation::{capital_base, is_fresh};
+use crate::rules::Rulebook;
+use crate::rules::strategies::Direction;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::time::Time;
+
+/// Decimals of displayed averages.
+const AVERAGE_PLACES: u32 = 8;
+
+/// The account and its positions. Money is in the account's currency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PortfolioState {
+    /// The gate's clock.
+    pub time: Time,
+    /// Equity; null if a price of an open position is missing or stale.
+    pub equity: Option<Amount>,
+    /// What limits are fractions of; null with equity.
+    pub capital_base: Option<Amount>,
+    /// Cash.
+    pub cash: Amount,
+    /// Deposits less withdrawals.
+    pub net_deposits: Amount,
+    /// Realised profit and loss before fees.
+    pub realised: Amount,
+    /// Equity - cash - cost of the open positions; null with equity.
+    pub unrealised: Option<Amount>,
+    /// Fees paid.
+    pub fees: Amount,
+    /// Profit and loss of the UTC day; null with equity.
+    pub day_pnl: Option<Amount>,
+    /// Highest equity, net of deposits since.
+    pub peak_equity: Option<Amount>,
+    /// Since when the drawdown stops entries.
+    pub drawdown_since: Option<Time>,
+    /// Worst-case notional of all symbols; null if a price is missing or stale.
+    pub exposure: Option<Amount>,
+    /// What the open positions could lose down to their stops; null if a price is missing or stale.
+    pub open_risk: Option<Amount>,
+    /// Positions by symbol, then strategy.
+    pub positions: Vec<PositionView>,
+}
+
+/// One position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PositionView {
+    /// Owner.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// `long` or `short`.
+    pub direction: &'static str,
+    /// Signed size.
+    pub size: Amount,
+    /// Cost / (size x multiplier), 8 decimals, for display; null if it cannot be computed.
+    pub average_price: Option<String>,
+    /// What it is valued at; null if missing or stale.
+    pub mark: Option<Amount>,
+    /// size x mark x multiplier - cost; null with the mark.
+    pub unrealised: Option<Amount>,
+    /// Its working protective stops, oldest first.
+    pub stops: Vec<StopView>,
+}
+
+/// One protective stop.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct StopView {
+    /// Its id.
+    pub order_id: OrderId,
+    /// What it still protects.
+    pub size: Amount,
+    /// Its trigger.
+    pub trigger: Option<Amount>,
+}
+
+/// One open order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OrderView {
+    /// The order.
+    #[serde(flatten)]
+    pub order: Order,
+    /// What is still to fill.
+    pub leaves: Amount,
+}
+
+/// One market.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MarketState {
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Bid as the checks see it.
+    pub bid: Option<Amount>,
+    /// Ask as the checks see it.
+    pub ask: Option<Amount>,
+    /// Last trade.
+    pub last: Option<Amount>,
+    /// When.
+    pub last_time: Option<Time>,
+    /// When the newest quote stood.
+    pub quote_time: Option<Time>,
+    /// Whether bid and ask are missing or too old for entries.
+    pub stale: bool,
+}
+
+/// `portfolio.get`.
+pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
+    let account = &book.account;
+    let equity = book.equity(rules, now);
+    let positions: Vec<PositionView> =
+        book.positions.values().map(|position| position_view(book, rules, position, now)).collect();
+    PortfolioState {
+        time: now,
+        equity,
+        capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
+        cash: account.cash,
+        net_deposits: account.net_deposits,
+        realised: account.realised,
+        unrealised: sum(positions.iter().map(|position| position.unrealised)),
+        fees: account.fees,
+        day_pnl: equity.and_then(|equity| book.day_profit(equity)),
+        peak_equity: account.peak_equity,
+        drawdown_since: account.drawdown_since,
+        exposure: exposure(book, rules, now),
+        open_risk: sum(book.positions.values().map(|position| open_risk(book, rules, position, now))),
+        positions,
+    }
+}
+
+/// `orders.list`: open orders that `wanted` takes, by id.
+pub fn orders(book: &Book, wanted: impl Fn(&Order) -> bool) -> Vec<OrderView> {
+    let orders = book.orders.values().filter(|order| wanted(order));
+    orders.map(|order| OrderView { order: order.clone(), leaves: order.leaves() }).collect()
+}
+
+/// `market.get`. None if the instrument is not configured.
+pub fn market(book: &Book, rules: &Rulebook, symbol: &Symbol, now: Time) -> Option<MarketState> {
+    let instrument = rules.instruments.get(symbol)?;
+    let market = book.markets.get(symbol);
+    let last = market.and_then(|market| market.last.as_ref());
+    let quote = market.and_then(|market| market.quote.as_ref());
+    let seen = book.two_sided(instrument);
+    Some(MarketState {
+        symbol: symbol.clone(),
+        bid: seen.map(|seen| seen.bid),
+        ask: seen.map(|seen| seen.ask),
+        last: last.map(|last| last.price),
+        last_time: last.map(|last| last.time),
+        quote_time: quote.map(|quote| quote.time),
+        stale: !seen.is_some_and(|seen| is_fresh(seen.time, now, instrument, &rules.safety)),
+    })
+}
+
+fn sum(mut values: impl Iterator<Item = Option<Amount>>) -> Option<Amount> {
+    values.try_fold(Amount::ZERO, |sum, value| sum.checked_add(value?))
+}
+
+fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> PositionView {
+    let instrument = rules.instruments.get(&position.symbol);
+    let is_long = position.size.is_positive();
+    let mark = instrument.and_then(|instrument| book.fresh_mark(instrument, is_long, rules, now));
+    let unrealised = instrument.zip(mark).and_then(|(instrument, mark)| {
+        let value = position.size.checked_mul(mark)?.checked_mul(instrument.multiplier)?;
+        value.checked_sub(position.cost)
+    });
+    let average_price = instrument.and_then(|instrument| {
+        let units = position.size.checked_mul(instrument.multiplier)?;
+        let average = position.cost.decimal().checked_div(units.decimal())?;
+        Some(average.round_dp(AVERAGE_PLACES).normalize().to_string())
+    });
+    let stops = risk::stops_of(book, position).map(|stop| StopView {
+        order_id: stop.order_id,
+        size: stop.leaves(),
+        trigger: stop.trigger,
+    });
+    let direction = if is_long { Direction::Long } else { Direction::Short };
+    PositionView {
+        strategy: position.strategy.clone(),
+        symbol: position.symbol.clone(),
+        direction: direction.as_str(),
+        size: position.size,
+        average_price,
+        mark,
+        unrealised,
+        stops: stops.collect(),
+    }
+}
+
+fn open_risk(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> Option<Amount> {
+    let instrument = rules.instruments.get(&position.symbol)?;
+    let mark = book.fresh_mark(instrument, position.size.is_positive(), rules, now)?;
+    risk::of_position(book, position, mark, instrument, &rules.safety)
+}
+
+/// Sum of the worst cases of every symbol that has anything open.
+fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
+    let held = book.positions.keys().map(|(symbol, _)| symbol);
+    let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
+    let symbols: std::collections::BTreeSet<&Symbol> =
+        held.chain(entries.map(|order| &order.symbol)).collect();
+    sum(symbols.into_iter().map(|symbol| {
+        let instrument = rules.instruments.get(symbol)?;
+        let seen = book.two_sided(instrument)?;
+        let is_current = is_fresh(seen.time, now, instrument, &rules.safety);
+        is_current.then(|| worst_case(book, instrument, seen.ask, None))?.map(|worst| worst.notional)
+    }))
+}
