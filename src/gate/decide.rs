@@ -1,0 +1,341 @@
+//! `decide`: the pure function from what the gate knows and one request to its ledger lines.
+
+use super::actions::{Freshness, Lane};
+use super::handle::{self, Outcome, Turn};
+use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
+use super::record::{CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
+use super::state::State;
+use crate::rules::Rulebook;
+use crate::trading::order::Fill;
+use crate::trading::requests::ClosedOrder;
+use crate::wire::code::Code;
+use crate::wire::envelope::Envelope;
+use crate::wire::ids::OrderId;
+use crate::wire::signing;
+use crate::wire::time::Time;
+
+/// Members larger than this go to `audit/blobs` by digest. Bytes.
+pub const MEMBER_BYTES_MAX: usize = 8 * 1024;
+
+/// An earlier request under the same id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Who sent it.
+    pub source: String,
+    /// SHA-256 of its signing string, hex.
+    pub request_hash: String,
+    /// The line that answered it.
+    pub seq: u64,
+}
+
+/// Which unbounded facts a decision wants; the host fills [`Lookups`] with them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// An order that may be closed.
+    pub closed_order: Option<OrderId>,
+    /// Fills recorded since.
+    pub fills_since: Option<Time>,
+    /// A blob of market rows, by digest.
+    pub rows: Option<String>,
+    /// Whether the keyring holds this key.
+    pub key: Option<String>,
+}
+
+/// The facts that [`Needs`] asked for, and what the replay check reads.
+#[derive(Clone, Debug, Default)]
+pub struct Lookups {
+    /// The request of the same source and id.
+    pub seen: Option<Seen>,
+    /// The request of any source under this id in this spool.
+    pub seen_in_spool: Option<Seen>,
+    /// The closed order.
+    pub closed_order: Option<ClosedOrder>,
+    /// Fills since, oldest first, at most [`FILLS_MAX`] + 1.
+    pub fills: Vec<Fill>,
+    /// The rows' bytes; none if there is no such blob.
+    pub rows: Option<Vec<u8>>,
+    /// Whether the keyring holds the key.
+    pub key_is_held: bool,
+}
+
+/// Most fills in one answer.
+pub const FILLS_MAX: usize = 1000;
+
+/// What a decision comes to.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// `market` lines that come before the decision's own.
+    pub market: Vec<MarketRows>,
+    /// The decision's line.
+    pub decision: Decision,
+    /// Contents by digest that must be durable before the lines.
+    pub blobs: Vec<(String, Vec<u8>)>,
+}
+
+/// What a request needs looked up before it can be decided.
+pub fn needs(request: &Prepared) -> Needs {
+    let Ok(Authentic { body: Ok(Body { payload, .. }), .. }) = &request.request else {
+        return Needs::default();
+    };
+    let mut needs = Needs::default();
+    match payload {
+        Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
+        Payload::Tighten(tighten) => needs.closed_order = Some(tighten.order_id),
+        Payload::Fills(list) => needs.fills_since = Some(list.since),
+        Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
+        Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
+        _ => {}
+    }
+    needs
+}
+
+/// Decides one request. `seq` is the number of the first line it will write; `fault` is why the rule
+/// files cannot be used, `rules` then being the last good rulebook.
+pub fn decide(
+    state: &State,
+    rules: &Rulebook,
+    request: &Prepared,
+    lookups: &Lookups,
+    now: Time,
+    seq: u64,
+) -> Decided {
+    let turn = Turn { state, rules, lookups, now, seq };
+    let lane = request.lane(state);
+    match &request.request {
+        Err(Unverified { envelope, refusal }) => {
+            let mut decision = blank(&turn, request, lane, envelope.as_ref());
+            decision.kept = Some(format!("rejected/{seq}~{}", request.file));
+            refuse(&mut decision, refusal);
+            finish(&turn, decision, Vec::new(), Vec::new())
+        }
+        Ok(authentic) => decide_authentic(&turn, request, authentic, lane),
+    }
+}
+
+fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, lane: Lane) -> Decided {
+    let mut decision = blank(turn, request, lane, Some(&authentic.envelope));
+    decision.key_id = Some(authentic.key_id.clone());
+    let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
+    if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
+        refuse(&mut decision, &refusal);
+        return finish(turn, decision, Vec::new(), Vec::new());
+    }
+    if request.origin != Origin::Local {
+        decision.answer = by_id;
+    }
+    if let Some(seen) = &turn.lookups.seen {
+        decision.status = Status::Success;
+        decision.metadata.replay_of = Some(seen.seq);
+        return finish(turn, decision, Vec::new(), Vec::new());
+    }
+    let mut blobs = Vec::new();
+    decision.payload = Some(authentic.envelope.payload.clone());
+    let outcome = match &authentic.body {
+        Err(refusal) => Err(refusal.clone()),
+        Ok(body) => {
+            decision.request_type = Some(body.rule.request_type.to_owned());
+            decision.lane = lane;
+            may_do(turn, authentic, body).and_then(|()| handle::carry_out(turn, authentic, body))
+        }
+    };
+    let mut market = Vec::new();
+    match outcome {
+        Err(refusal) => refuse(&mut decision, &refusal),
+        Ok(outcome) => market = fill_in(&mut decision, outcome, authentic, &mut blobs),
+    }
+    finish(turn, decision, market, blobs)
+}
+
+/// Steps that decide whose answer this is: the key still holds, the spool is the source's own, the id is
+/// free or the same request.
+fn may_answer_by_id(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic) -> Result<(), Refusal> {
+    let envelope = &authentic.envelope;
+    let key_holds = turn.state.keys.get(&authentic.key_id).is_some_and(|key| key.is_active(turn.now));
+    if !key_holds {
+        let what =
+            format!("file `{}`: key {} of `{}` has ended", request.file, authentic.key_id, envelope.source);
+        return Err(Refusal::new(Code::SignatureInvalid, what));
+    }
+    let bound = turn.rules.principals.get(&envelope.source).and_then(|rule| rule.spool.as_ref());
+    let own_spool = match (&request.origin, bound) {
+        (Origin::Local, _) | (Origin::Flat, None) => true,
+        (Origin::Agent(used), Some(own)) => used == own,
+        (Origin::Flat, Some(_)) | (Origin::Agent(_), None) => false,
+    };
+    if !own_spool {
+        let what =
+            format!("file `{}`: `{}` is not bound to this spool directory", request.file, envelope.source);
+        return Err(Refusal::new(Code::WrongSpool, what));
+    }
+    let other = [&turn.lookups.seen, &turn.lookups.seen_in_spool]
+        .into_iter()
+        .flatten()
+        .find(|seen| seen.source != envelope.source.as_str() || seen.request_hash != authentic.request_hash);
+    match other {
+        Some(seen) if request.origin == Origin::Local && seen.source != envelope.source.as_str() => Ok(()),
+        Some(seen) => {
+            let what = format!(
+                "file `{}`: id `{}` was used before (ledger line {}); its answer stands",
+                request.file, envelope.id, seen.seq
+            );
+            Err(Refusal::new(Code::RequestIdConflict, what))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Steps between schema and the contract's own checks: permission and freshness.
+fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Refusal> {
+    let source = &authentic.envelope.source;
+    let Some(rule) = turn.rules.principals.get(source) else {
+        let what = format!("`{source}` is not in rules/principals.yaml");
+        return Err(Refusal::new(Code::NotPermitted, what));
+    };
+    if !body.rule.senders.contains(&rule.role) {
+        let what =
+            format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
+        return Err(Refusal::new(Code::NotPermitted, what));
+    }
+    let age_max_s = match body.rule.freshness {
+        // A row of the check vector, where entries and exits differ.
+        Freshness::ByClass | Freshness::Exit => return Ok(()),
+        Freshness::Request => rule.request_age_max_s.unwrap_or(turn.rules.safety.request_age_max_s),
+    };
+    let ahead_max_s = turn.rules.safety.request_ahead_max_s;
+    let age_ms = turn.now.since_ms(authentic.envelope.timestamp);
+    if age_ms > i64::from(age_max_s).saturating_mul(1000)
+        || age_ms < i64::from(ahead_max_s).saturating_mul(-1000)
+    {
+        let what = format!(
+            "signed at {}, the gate's clock is {}: {} ms old, allowed are {age_max_s} s old to {ahead_max_s} s ahead",
+            authentic.envelope.timestamp_text, turn.now, age_ms
+        );
+        return Err(Refusal::new(Code::TimestampStale, what));
+    }
+    Ok(())
+}
+
+/// A decision line with everything that does not depend on the outcome.
+fn blank(turn: &Turn<'_>, request: &Prepared, lane: Lane, envelope: Option<&Envelope>) -> Decision {
+    let answer = match request.origin {
+        Origin::Local => format!("{}/{}", request.origin.answer_dir(), request.file),
+        _ => format!("{}/{}.error.json", request.origin.answer_dir(), request.file.trim_start_matches('=')),
+    };
+    Decision {
+        timestamp: turn.now,
+        id: turn.seq.to_string(),
+        request_id: envelope.map(|e| e.id.to_string()),
+        action: envelope.map(|e| e.action.clone()),
+        source: envelope.map(|e| e.source.to_string()),
+        direction: Flow::Response,
+        status: Status::Rejected,
+        payload_hash: envelope.map(Envelope::payload_hash),
+        signature: envelope.map(|e| e.signature.clone()),
+        key_id: None,
+        request_hash: envelope.map(Envelope::request_hash),
+        requested_at: envelope.map(|e| e.timestamp_text.clone()),
+        spool: request.origin.label(),
+        file: request.file.clone(),
+        file_sha256: request.file_sha256.clone(),
+        file_bytes: request.file_bytes,
+        lane,
+        request_type: None,
+        strategy: None,
+        symbol: None,
+        side: None,
+        size: None,
+        payload: None,
+        payload_blob: None,
+        checks: Vec::new(),
+        decision: None,
+        order_id: None,
+        headroom: None,
+        data: None,
+        data_blob: None,
+        metadata: Metadata::default(),
+        answer,
+        kept: None,
+        rulebook: turn.rules.hash.clone(),
+        changes: Vec::new(),
+    }
+}
+
+fn refuse(decision: &mut Decision, refusal: &Refusal) {
+    decision.status = Status::Rejected;
+    decision.metadata.code = Some(refusal.code);
+    decision.metadata.message = Some(refusal.message.clone());
+}
+
+/// Puts an outcome into its line; market lines come before it.
+fn fill_in(
+    decision: &mut Decision,
+    outcome: Outcome,
+    authentic: &Authentic,
+    blobs: &mut Vec<(String, Vec<u8>)>,
+) -> Vec<MarketRows> {
+    let Outcome { verdict, order_id, data, changes, market } = outcome;
+    if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
+        decision.strategy = Some(order.strategy.to_string());
+        decision.symbol = Some(order.symbol.to_string());
+        decision.side = Some(order.side.as_str().to_owned());
+        decision.size = Some(order.size);
+    }
+    decision.status = Status::Success;
+    decision.changes = changes;
+    decision.order_id = order_id;
+    if let Some(data) = data {
+        let text = data.get();
+        if text.len() > MEMBER_BYTES_MAX {
+            let digest = signing::sha256_hex(text.as_bytes());
+            blobs.push((digest.clone(), text.as_bytes().to_vec()));
+            decision.data_blob = Some(digest);
+        } else {
+            decision.data = Some(data);
+        }
+    }
+    if let Some(verdict) = verdict {
+        let first_failed = verdict.checks.iter().find(|row| !row.passed).cloned();
+        decision.decision = Some(if verdict.accepted { Ruling::Accepted } else { Ruling::Rejected });
+        decision.checks = verdict.checks.into_iter().map(CheckRow::from).collect();
+        decision.headroom = verdict.headroom;
+        if let Some(row) = first_failed.filter(|_| !verdict.accepted) {
+            decision.order_id = None;
+            let code = match row.check_name.as_str() {
+                "request_freshness" => Code::TimestampStale,
+                "rulebook" => Code::RulebookInvalid,
+                _ => Code::ChecksFailed,
+            };
+            let reason = row.reason.unwrap_or_else(|| {
+                let show = |value: Option<crate::wire::amount::Amount>| {
+                    value.map_or_else(|| "unknown".to_owned(), |value| value.normalized().to_string())
+                };
+                format!(
+                    "{} against a limit of {} ({}) in {}",
+                    show(row.value),
+                    show(row.limit),
+                    row.unit,
+                    row.source
+                )
+            });
+            refuse(decision, &Refusal::new(code, format!("check `{}` failed: {reason}", row.check_name)));
+        }
+    }
+    market
+}
+
+/// Moves large members out and gives the decision its own number behind its market lines.
+fn finish(
+    turn: &Turn<'_>,
+    mut decision: Decision,
+    market: Vec<MarketRows>,
+    mut blobs: Vec<(String, Vec<u8>)>,
+) -> Decided {
+    if let Some(payload) = decision.payload.take_if(|payload| payload.len() > MEMBER_BYTES_MAX) {
+        let digest = signing::sha256_hex(payload.as_bytes());
+        decision.payload_blob = Some(digest.clone());
+        blobs.push((digest, payload.into_bytes()));
+    }
+    let before = u64::try_from(market.len()).unwrap_or(u64::MAX);
+    decision.id = turn.seq.saturating_add(before).to_string();
+    Decided { market, decision, blobs }
+}

@@ -1,0 +1,328 @@
+//! Carrying out one permitted request: one arm an action.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::decide::{FILLS_MAX, Lookups};
+use super::prepare::{Authentic, Body, Payload, Refusal};
+use super::record::MarketRows;
+use super::state::{Change, Halt, KeyRecord, State};
+use crate::rules::Rulebook;
+use crate::rules::principals::Role;
+use crate::trading::market::row;
+use crate::trading::order::Fill;
+use crate::trading::requests::{Context, Verdict};
+use crate::trading::venue::paper;
+use crate::trading::{self, views};
+use crate::wire::admin::{AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt};
+use crate::wire::code::Code;
+use crate::wire::ids::{OrderId, Principal};
+use crate::wire::time::Time;
+
+/// What one decision reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// What the gate knows.
+    pub state: &'a State,
+    /// The rulebook in force, or the last good one.
+    pub rules: &'a Rulebook,
+    /// Unbounded facts.
+    pub lookups: &'a Lookups,
+    /// One instant a batch.
+    pub now: Time,
+    /// Number of the first line that this decision writes.
+    pub seq: u64,
+}
+
+/// What carrying out came to.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// The check vector and ruling of order requests.
+    pub verdict: Option<Verdict>,
+    /// The order made or meant.
+    pub order_id: Option<OrderId>,
+    /// The answer's body of everything else.
+    pub data: Option<Box<RawValue>>,
+    /// What it does.
+    pub changes: Vec<Change>,
+    /// Lines of market rows.
+    pub market: Vec<MarketRows>,
+}
+
+/// Bodies of answers, externally tagged as the contract writes them.
+#[derive(Serialize)]
+enum AnswerBody<'a> {
+    Portfolio(views::PortfolioState),
+    Orders(Vec<views::OrderView>),
+    Fills(&'a [Fill]),
+    MarketData(views::MarketState),
+    MarketImported { symbol: String, rows: usize, lines: usize, fills: usize },
+    HaltSet { principal: Option<&'a Principal> },
+    HaltCleared { scope: &'a str },
+    AccountAdjusted { cash: crate::wire::amount::Amount },
+    ClockAccepted {},
+    KeyAdded { key_id: &'a str, principal: &'a Principal },
+    KeyEnds { key_id: &'a str, at: Time },
+}
+
+fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
+    serde_json::value::to_raw_value(body)
+        .map(Some)
+        .map_err(|error| Refusal::new(Code::Internal, format!("the answer cannot be written: {error}")))
+}
+
+/// Carries out a request that is authentic, well-formed, permitted and fresh.
+///
+/// # Errors
+/// A [`Refusal`] where the contract's answer is not a check vector.
+pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<Outcome, Refusal> {
+    let source = &authentic.envelope.source;
+    let book = &turn.state.book;
+    match &body.payload {
+        Payload::Submit(order) => {
+            Ok(turn.order(authentic, |context| trading::submit(book, turn.rules, order, context), None))
+        }
+        Payload::Cancel(cancel) => Ok(turn.order(
+            authentic,
+            |context| trading::cancel(book, turn.rules, cancel, context),
+            Some(cancel.order_id),
+        )),
+        Payload::Tighten(tighten) => Ok(turn.order(
+            authentic,
+            |context| trading::tighten(book, turn.rules, tighten, context),
+            Some(tighten.order_id),
+        )),
+        Payload::Portfolio => answer(&AnswerBody::Portfolio(views::portfolio(book, turn.rules, turn.now))),
+        Payload::Orders => answer(&AnswerBody::Orders(views::orders(book, |_| true))),
+        Payload::Fills(_) => turn.fills(),
+        Payload::Market(market) => match views::market(book, turn.rules, &market.symbol, turn.now) {
+            Some(view) => answer(&AnswerBody::MarketData(view)),
+            None => {
+                Err(Refusal::new(Code::NotFound, format!("there is no market data for `{}`", market.symbol)))
+            }
+        },
+        Payload::Import(import) => turn.import(import),
+        Payload::SetHalt(set) => turn.set_halt(source, set),
+        Payload::ClearHalt(clear) => turn.clear_halt(clear),
+        Payload::Adjust(adjust) => turn.adjust(adjust),
+        Payload::AcceptClock(_) => {
+            let changes = vec![Change::ClockAccepted {}];
+            Ok(Outcome { data: data(&AnswerBody::ClockAccepted {})?, changes, ..Outcome::default() })
+        }
+        Payload::AddKey(add) => turn.add_key(add),
+        Payload::RevokeKey(revoke) => turn.revoke_key(revoke),
+    }
+}
+
+fn answer(body: &AnswerBody<'_>) -> Result<Outcome, Refusal> {
+    Ok(Outcome { data: data(body)?, ..Outcome::default() })
+}
+
+impl Turn<'_> {
+    fn order(
+        &self,
+        authentic: &Authentic,
+        decide: impl Fn(&Context<'_>) -> Verdict,
+        about: Option<OrderId>,
+    ) -> Outcome {
+        let source = &authentic.envelope.source;
+        let halted = self.state.halted(source);
+        let clock_fault = self.state.clock_fault();
+        let order_id = OrderId::of_line(self.seq);
+        let context = Context {
+            now: self.now,
+            requested_at: authentic.envelope.timestamp,
+            source,
+            order_id,
+            halted: halted.as_deref(),
+            clock_fault: clock_fault.as_deref(),
+            rulebook_fault: self.state.rulebook.fault.as_deref(),
+            closed_order: self.lookups.closed_order.as_ref(),
+        };
+        let mut verdict = decide(&context);
+        let changes = std::mem::take(&mut verdict.changes).into_iter().map(Change::Book).collect();
+        Outcome {
+            verdict: Some(verdict),
+            order_id: Some(about.unwrap_or(order_id)),
+            changes,
+            ..Outcome::default()
+        }
+    }
+
+    fn fills(&self) -> Result<Outcome, Refusal> {
+        let fills = &self.lookups.fills;
+        if fills.len() > FILLS_MAX {
+            let what = format!("more than {FILLS_MAX} fills since then");
+            return Err(Refusal::new(Code::ResultTooLarge, what));
+        }
+        answer(&AnswerBody::Fills(fills))
+    }
+
+    fn import(&self, import: &ImportMarket) -> Result<Outcome, Refusal> {
+        let refuse = |what: String| Refusal::new(Code::MarketRefused, what);
+        let bytes = self
+            .lookups
+            .rows
+            .as_ref()
+            .ok_or_else(|| refuse(format!("audit/blobs has no intact rows `{}`", import.rows_sha256)))?;
+        let rows = row::parse_blob(bytes)
+            .map_err(|error| refuse(format!("rows `{}`: {error}", import.rows_sha256)))?;
+        if u32::try_from(rows.len()) != Ok(import.row_count) {
+            return Err(refuse(format!(
+                "the request says {} rows, the blob holds {}",
+                import.row_count,
+                rows.len()
+            )));
+        }
+        let ahead_ms = i64::from(self.rules.safety.request_ahead_max_s).saturating_mul(1000);
+        if let Some(row) = rows.iter().find(|row| row.known_ms() > self.now.ms().saturating_add(ahead_ms)) {
+            let known = Time::from_ms(row.known_ms()).map_or_else(|e| e.to_string(), |time| time.to_string());
+            return Err(refuse(format!("a row is known only at {known}, the gate's clock is {}", self.now)));
+        }
+        if !self.rules.instruments.contains_key(&import.symbol) {
+            return Err(refuse(format!("`{}` is not in rules/instruments.yaml", import.symbol)));
+        }
+        let steps = paper::on_rows(&self.state.book, self.rules, &import.symbol, &rows, self.now)
+            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+        let mut fills = 0;
+        let mut market = Vec::new();
+        for step in steps {
+            fills += step
+                .changes
+                .iter()
+                .filter(|change| matches!(change, trading::Change::OrderFilled(_)))
+                .count();
+            market.push(MarketRows {
+                timestamp: self.now,
+                symbol: import.symbol.to_string(),
+                file_name: import.file_name.clone(),
+                file_sha256: import.file_sha256.clone(),
+                rows_sha256: import.rows_sha256.clone(),
+                first_row: u64::try_from(step.first_row).unwrap_or(u64::MAX),
+                row_count: u64::try_from(step.row_count).unwrap_or(u64::MAX),
+                changes: step.changes.into_iter().map(Change::Book).collect(),
+            });
+        }
+        let symbol = import.symbol.to_string();
+        let data =
+            data(&AnswerBody::MarketImported { symbol, rows: rows.len(), lines: market.len(), fills })?;
+        Ok(Outcome { data, market, ..Outcome::default() })
+    }
+
+    fn set_halt(&self, source: &Principal, set: &SetHalt) -> Result<Outcome, Refusal> {
+        let is_human = self.rules.role(source) == Some(Role::Human);
+        let principal = match (&set.principal, is_human) {
+            (None, true) => None,
+            (None, false) => Some(source.clone()),
+            (Some(named), true) => Some(named.clone()),
+            (Some(named), false) if named == source => Some(named.clone()),
+            (Some(named), false) => {
+                let what = format!("an agent may halt itself; `{named}` is not `{source}`");
+                return Err(Refusal::new(Code::NotPermitted, what));
+            }
+        };
+        if let Some(missing) = principal.as_ref().filter(|name| !self.rules.principals.contains_key(name)) {
+            return Err(Refusal::new(Code::NotFound, format!("`{missing}` is not in rules/principals.yaml")));
+        }
+        let data = data(&AnswerBody::HaltSet { principal: principal.as_ref() })?;
+        let halt = Halt { by: source.clone(), at: self.now, reason: set.reason.clone() };
+        Ok(Outcome { data, changes: vec![Change::HaltSet { principal, halt }], ..Outcome::default() })
+    }
+
+    fn clear_halt(&self, clear: &ClearHalt) -> Result<Outcome, Refusal> {
+        let book = &self.state.book;
+        let (scope, change) = match &clear.scope {
+            HaltScope::All => ("all", Change::HaltCleared { principal: None }),
+            HaltScope::Principal(name) => {
+                ("principal", Change::HaltCleared { principal: Some(name.clone()) })
+            }
+            HaltScope::Drawdown => {
+                let peak = book.equity_last_known(self.rules).ok_or_else(|| {
+                    Refusal::new(
+                        Code::StateConflict,
+                        "equity is unknown, so the drawdown cannot start again from it",
+                    )
+                })?;
+                ("drawdown", Change::Book(trading::Change::DrawdownCleared { peak }))
+            }
+        };
+        Ok(Outcome {
+            data: data(&AnswerBody::HaltCleared { scope })?,
+            changes: vec![change],
+            ..Outcome::default()
+        })
+    }
+
+    fn adjust(&self, adjust: &AdjustAccount) -> Result<Outcome, Refusal> {
+        let conflict = |what: String| Refusal::new(Code::StateConflict, what);
+        let account = &self.state.book.account;
+        if adjust.amount.is_zero() {
+            return Err(conflict("an adjustment of 0 changes nothing".to_owned()));
+        }
+        let cash =
+            account.cash.checked_add(adjust.amount).filter(|cash| !cash.is_negative()).ok_or_else(|| {
+                conflict(format!(
+                    "the account holds {}; {} cannot be taken out of it",
+                    account.cash, adjust.amount
+                ))
+            })?;
+        let data = data(&AnswerBody::AccountAdjusted { cash })?;
+        let changes = vec![Change::Book(trading::Change::AccountAdjusted { amount: adjust.amount })];
+        Ok(Outcome { data, changes, ..Outcome::default() })
+    }
+
+    fn add_key(&self, add: &AddKey) -> Result<Outcome, Refusal> {
+        if !self.rules.principals.contains_key(&add.principal) {
+            let what =
+                format!("`{}` is not in rules/principals.yaml; a person adds it there first", add.principal);
+            return Err(Refusal::new(Code::NotFound, what));
+        }
+        if self.state.keys.contains_key(&add.key_id) {
+            return Err(Refusal::new(Code::StateConflict, format!("key {} was added before", add.key_id)));
+        }
+        if !self.lookups.key_is_held {
+            let what = format!("the keyring of this home does not hold key {}", add.key_id);
+            return Err(Refusal::new(Code::NotFound, what));
+        }
+        let mut changes: Vec<Change> = Vec::new();
+        if let Some(at) = add.others_end {
+            let others = self.state.active_keys(&add.principal, self.now);
+            changes.extend(others.map(|key_id| Change::KeyEnds { key_id: key_id.to_owned(), at }));
+        }
+        changes.push(Change::KeyAdded(KeyRecord {
+            key_id: add.key_id.clone(),
+            principal: add.principal.clone(),
+            algorithm: add.algorithm,
+            added_at: self.now,
+            ends_at: None,
+        }));
+        let data = data(&AnswerBody::KeyAdded { key_id: &add.key_id, principal: &add.principal })?;
+        Ok(Outcome { data, changes, ..Outcome::default() })
+    }
+
+    fn revoke_key(&self, revoke: &RevokeKey) -> Result<Outcome, Refusal> {
+        let key = self
+            .state
+            .keys
+            .get(&revoke.key_id)
+            .ok_or_else(|| Refusal::new(Code::NotFound, format!("there is no key {}", revoke.key_id)))?;
+        if !key.is_active(self.now) {
+            return Err(Refusal::new(
+                Code::StateConflict,
+                format!("key {} has ended already", revoke.key_id),
+            ));
+        }
+        // Whoever revokes the last key of the last person locks everybody out of halts and keys.
+        let is_human = |name: &Principal| self.rules.role(name) == Some(Role::Human);
+        let another = self.state.keys.values().any(|other| {
+            other.key_id != key.key_id && other.is_active(self.now) && is_human(&other.principal)
+        });
+        if is_human(&key.principal) && !another {
+            let what = "this is the last key of a person; add another one first";
+            return Err(Refusal::new(Code::StateConflict, what));
+        }
+        let changes = vec![Change::KeyEnds { key_id: revoke.key_id.clone(), at: self.now }];
+        let data = data(&AnswerBody::KeyEnds { key_id: &revoke.key_id, at: self.now })?;
+        Ok(Outcome { data, changes, ..Outcome::default() })
+    }
+}

@@ -1,0 +1,14 @@
+//! The gate itself: who may send what, in which lane, and the pure function that decides it. No clock,
+//! no file, no randomness, no environment: what a decision reads is handed in and stands in its line.
+
+pub mod actions;
+pub mod decide;
+pub mod handle;
+pub mod prepare;
+pub mod record;
+pub mod state;
+
+pub use decide::{Decided, Lookups, Seen, decide};
+pub use prepare::{Delivery, Prepared, prepare};
+pub use record::{Decision, Record};
+pub use state::{Change, State};

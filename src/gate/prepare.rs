@@ -1,0 +1,323 @@
+//! From claimed bytes to an authenticated request: strict JSON, envelope, signature, payload. What fails
+//! before its signature verified is answered under its file name only, so that a forged request cannot
+//! take anybody's answer.
+
+use serde::Deserialize;
+
+use super::actions::{self, Action, ActionRule, Lane};
+use super::state::State;
+use crate::trading::class::{self, Class};
+use crate::wire::admin::{
+    AcceptClock, AddKey, AdjustAccount, ClearHalt, ImportMarket, REASON_BYTES_MAX, RevokeKey, SetHalt,
+    is_digest,
+};
+use crate::wire::code::Code;
+use crate::wire::envelope::{Envelope, EnvelopeError};
+use crate::wire::ids::Principal;
+use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
+use crate::wire::signing::{self, VerifyKey};
+use crate::wire::time::Time;
+
+/// Which spool a file came through; the answer goes the same way back.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Origin {
+    /// `spool/in/.local`: the gate's own user at a command line.
+    Local,
+    /// `spool/in`.
+    Flat,
+    /// `spool/in/<agent>/new`.
+    Agent(Principal),
+}
+
+impl Origin {
+    /// `local`, `flat` or `agent-<name>`.
+    pub fn label(&self) -> String {
+        match self {
+            Origin::Local => "local".to_owned(),
+            Origin::Flat => "flat".to_owned(),
+            Origin::Agent(name) => format!("agent-{name}"),
+        }
+    }
+
+    /// Reads a label back.
+    pub fn from_label(label: &str) -> Option<Origin> {
+        match label {
+            "local" => Some(Origin::Local),
+            "flat" => Some(Origin::Flat),
+            other => Principal::parse(other.strip_prefix("agent-")?).ok().map(Origin::Agent),
+        }
+    }
+
+    /// Folder of the answers, below the spool.
+    pub fn answer_dir(&self) -> String {
+        match self {
+            Origin::Local => "out/.local".to_owned(),
+            Origin::Flat => "out".to_owned(),
+            Origin::Agent(name) => format!("out/{name}"),
+        }
+    }
+}
+
+/// Longest text of a refusal before the remedy, in characters.
+const REFUSAL_CHARS_MAX: usize = 1000;
+
+/// Why something was refused, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Stable code.
+    pub code: Code,
+    /// What, where and what to do.
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal whose message ends with the code's remedy. What senders wrote may stand in `what`, so it
+    /// is cut to a length that a ledger line holds.
+    pub fn new(code: Code, what: impl AsRef<str>) -> Refusal {
+        let what: String = what.as_ref().chars().take(REFUSAL_CHARS_MAX).collect();
+        Refusal { code, message: format!("{what}; {}", code.remedy()) }
+    }
+}
+
+/// A claimed file.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// Where it came from.
+    pub origin: Origin,
+    /// Its name; `=` and 16 hex digits for a name that is not one.
+    pub file: String,
+    /// Its name for messages: escaped, cut.
+    pub shown: String,
+    /// Its bytes, or why there are none to decide on.
+    pub content: Result<Vec<u8>, Refusal>,
+}
+
+/// A delivery after authentication.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    /// Where it came from.
+    pub origin: Origin,
+    /// Its file name.
+    pub file: String,
+    /// SHA-256 of its bytes, if they were read.
+    pub file_sha256: Option<String>,
+    /// Their number.
+    pub file_bytes: Option<u64>,
+    /// The request, or why it is none.
+    pub request: Result<Authentic, Unverified>,
+}
+
+/// A request whose signature is good.
+#[derive(Clone, Debug)]
+pub struct Authentic {
+    /// Its envelope.
+    pub envelope: Envelope,
+    /// The key that verified it.
+    pub key_id: String,
+    /// SHA-256 of its signing string, hex.
+    pub request_hash: String,
+    /// What it asks for, or why that cannot be read.
+    pub body: Result<Body, Refusal>,
+}
+
+/// An action with its payload.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// The action's row.
+    pub rule: &'static ActionRule,
+    /// The payload.
+    pub payload: Payload,
+}
+
+/// What is known of bytes that are no verified request.
+#[derive(Clone, Debug)]
+pub struct Unverified {
+    /// The envelope, if it is one.
+    pub envelope: Option<Envelope>,
+    /// Why it is refused.
+    pub refusal: Refusal,
+}
+
+/// One payload an action.
+#[derive(Clone, Debug)]
+pub enum Payload {
+    /// `order.submit`.
+    Submit(SubmitOrder),
+    /// `order.cancel`.
+    Cancel(CancelOrder),
+    /// `order.tighten_stop`.
+    Tighten(TightenStop),
+    /// `portfolio.get`.
+    Portfolio,
+    /// `orders.list`.
+    Orders,
+    /// `fills.list`.
+    Fills(ListFills),
+    /// `market.get`.
+    Market(GetMarket),
+    /// `market.import`.
+    Import(ImportMarket),
+    /// `halt.set`.
+    SetHalt(SetHalt),
+    /// `halt.clear`.
+    ClearHalt(ClearHalt),
+    /// `account.adjust`.
+    Adjust(AdjustAccount),
+    /// `clock.accept`.
+    AcceptClock(AcceptClock),
+    /// `keys.add`, and `keys.rotate` where `others_end` is given.
+    AddKey(AddKey),
+    /// `keys.revoke`.
+    RevokeKey(RevokeKey),
+}
+
+/// Where verification finds the keys that the state names.
+pub trait Keyring {
+    /// What verifies signatures of this key, if the keyring has it.
+    fn verify_key(&self, key_id: &str) -> Option<VerifyKey>;
+}
+
+/// Authenticates a delivery under the keys active at `now`.
+pub fn prepare(delivery: Delivery, state: &State, keyring: &dyn Keyring, now: Time) -> Prepared {
+    let Delivery { origin, file, shown, content } = delivery;
+    let bytes = content.as_ref().ok();
+    let file_sha256 = bytes.map(|bytes| signing::sha256_hex(bytes));
+    let file_bytes = bytes.and_then(|bytes| u64::try_from(bytes.len()).ok());
+    let request = match content {
+        Ok(bytes) => authenticate(&bytes, &shown, state, keyring, now),
+        Err(refusal) => Err(Unverified { envelope: None, refusal }),
+    };
+    Prepared { origin, file, file_sha256, file_bytes, request }
+}
+
+fn authenticate(
+    bytes: &[u8],
+    shown: &str,
+    state: &State,
+    keyring: &dyn Keyring,
+    now: Time,
+) -> Result<Authentic, Unverified> {
+    let envelope = Envelope::parse(bytes).map_err(|error| {
+        let code = match error {
+            EnvelopeError::Json(_) => Code::MalformedJson,
+            EnvelopeError::Shape(_) => Code::MalformedEnvelope,
+        };
+        Unverified { envelope: None, refusal: Refusal::new(code, format!("file `{shown}`: {error}")) }
+    })?;
+    let message = envelope.signing_string();
+    let verified = state.active_keys(&envelope.source, now).find(|key_id| {
+        keyring.verify_key(key_id).is_some_and(|key| key.verifies(&message, &envelope.signature))
+    });
+    let Some(key_id) = verified.map(str::to_owned) else {
+        // The same words for a source without keys and for a wrong signature: who has keys is not for
+        // strangers to learn.
+        let what =
+            format!("file `{shown}`: the signature is not one of `{}` over this request", envelope.source);
+        let refusal = Refusal::new(Code::SignatureInvalid, what);
+        return Err(Unverified { envelope: Some(envelope), refusal });
+    };
+    let request_hash = envelope.request_hash();
+    let body = read_body(&envelope, bytes.len());
+    Ok(Authentic { envelope, key_id, request_hash, body })
+}
+
+fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
+    let rule = actions::find(&envelope.action).ok_or_else(|| {
+        Refusal::new(Code::UnknownAction, format!("there is no action `{}`", envelope.action))
+    })?;
+    if file_bytes > rule.bytes_max {
+        let what =
+            format!("the file has {file_bytes} bytes, `{}` takes at most {}", rule.name, rule.bytes_max);
+        return Err(Refusal::new(Code::TooLarge, what));
+    }
+    let payload = read_payload(rule.action, &envelope.payload)
+        .map_err(|why| Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name)))?;
+    Ok(Body { rule, payload })
+}
+
+fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
+    fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+    let payload = match action {
+        Action::OrderSubmit => {
+            let order: SubmitOrder = read(text)?;
+            order.validate()?;
+            Payload::Submit(order)
+        }
+        Action::OrderCancel => Payload::Cancel(read(text)?),
+        Action::OrderTightenStop => {
+            let tighten: TightenStop = read(text)?;
+            if !tighten.new_stop.is_positive() {
+                return Err(format!("`new_stop` is {}; it must be above 0", tighten.new_stop));
+            }
+            Payload::Tighten(tighten)
+        }
+        Action::PortfolioGet => read::<Empty>(text).map(|Empty {}| Payload::Portfolio)?,
+        Action::OrdersList => read::<Empty>(text).map(|Empty {}| Payload::Orders)?,
+        Action::FillsList => Payload::Fills(read(text)?),
+        Action::MarketGet => Payload::Market(read(text)?),
+        Action::MarketImport => {
+            let import: ImportMarket = read(text)?;
+            if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {
+                return Err("`rows_sha256` and `file_sha256` are 64 lower-case hex digits".to_owned());
+            }
+            if import.file_name.len() > 255 {
+                return Err("`file_name` is longer than 255 bytes".to_owned());
+            }
+            Payload::Import(import)
+        }
+        Action::HaltSet => Payload::SetHalt(with_reason(read(text)?, |p: &SetHalt| &p.reason)?),
+        Action::HaltClear => Payload::ClearHalt(with_reason(read(text)?, |p: &ClearHalt| &p.reason)?),
+        Action::AccountAdjust => Payload::Adjust(with_reason(read(text)?, |p: &AdjustAccount| &p.reason)?),
+        Action::ClockAccept => Payload::AcceptClock(with_reason(read(text)?, |p: &AcceptClock| &p.reason)?),
+        Action::KeysAdd | Action::KeysRotate => {
+            let add: AddKey = read(text)?;
+            check_key_id(&add.key_id)?;
+            match (action, add.others_end) {
+                (Action::KeysAdd, Some(_)) => return Err("`others_end` belongs to keys.rotate".to_owned()),
+                (Action::KeysRotate, None) => return Err("`others_end` is missing".to_owned()),
+                _ => Payload::AddKey(add),
+            }
+        }
+        Action::KeysRevoke => {
+            let revoke: RevokeKey = with_reason(read(text)?, |p: &RevokeKey| &p.reason)?;
+            check_key_id(&revoke.key_id)?;
+            Payload::RevokeKey(revoke)
+        }
+    };
+    Ok(payload)
+}
+
+fn with_reason<T>(payload: T, reason: impl Fn(&T) -> &String) -> Result<T, String> {
+    let text = reason(&payload);
+    if text.trim().is_empty() || text.len() > REASON_BYTES_MAX {
+        return Err(format!("`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}", text.len()));
+    }
+    Ok(payload)
+}
+
+fn check_key_id(key_id: &str) -> Result<(), String> {
+    if key_id.len() == 16 && signing::unhex(key_id).is_some() {
+        return Ok(());
+    }
+    Err("`key_id` is not 16 lower-case hex digits".to_owned())
+}
+
+impl Prepared {
+    /// The lane as things stand: an order that only reduces is protected. Computed when its turn comes,
+    /// because an earlier decision of the batch can change it.
+    pub fn lane(&self, state: &State) -> Lane {
+        let Ok(Authentic { body: Ok(body), .. }) = &self.request else { return Lane::Ordinary };
+        match &body.payload {
+            Payload::Submit(order) => {
+                let capacity = class::capacity(&state.book, &order.strategy, &order.symbol, order.side);
+                match class::classify(order.size, capacity) {
+                    Class::Exit => Lane::Protected,
+                    Class::Entry | Class::Flip { .. } => body.rule.lane,
+                }
+            }
+            _ => body.rule.lane,
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! The bodies of ledger lines that carry meaning, with fixed keys in a fixed order per kind. A decision
+//! line alone can rebuild its answer; the changes in all lines, folded, are the state.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::actions::Lane;
+use super::state::Change;
+use crate::wire::amount::Amount;
+use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
+use crate::wire::code::Code;
+use crate::wire::ids::OrderId;
+use crate::wire::orders::{CheckResult, Headroom};
+use crate::wire::time::Time;
+
+/// First line of a log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Genesis {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Version of the format: 1.
+    pub format: u32,
+    /// Name of the log in checkpoints: a schema-less URL.
+    pub origin: String,
+    /// Verifier key of checkpoints, C2SP signed-note form.
+    pub log_key: String,
+    /// Public key of seals, hex.
+    pub seal_key: String,
+    /// 32 random bytes, hex: no two logs share a first line.
+    pub nonce: String,
+    /// Hash of the first rulebook.
+    pub rulebook: String,
+    /// Version of the program.
+    pub program: String,
+    /// The first state: rulebook and the first person's key.
+    pub changes: Vec<Change>,
+}
+
+/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// What happened, in words.
+    pub note: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+/// Answers up to a line are durable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// All answers of lines up to this one are on disk.
+    pub up_to: u64,
+}
+
+/// Market rows and what they did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MarketRows {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Instrument.
+    pub symbol: String,
+    /// Name of the file they came from.
+    pub file_name: String,
+    /// SHA-256 of that file, hex.
+    pub file_sha256: String,
+    /// The rows' digest: they lie in `audit/blobs`.
+    pub rows_sha256: String,
+    /// First row of this line, from 0.
+    pub first_row: u64,
+    /// How many rows.
+    pub row_count: u64,
+    /// What they did.
+    pub changes: Vec<Change>,
+}
+
+/// Status of a request in the audit trail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Carried out.
+    Success,
+    /// Refused.
+    Rejected,
+}
+
+/// ACCEPTED or REJECTED, for requests with a check vector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ruling {
+    /// Every blocking check passed.
+    #[serde(rename = "ACCEPTED")]
+    Accepted,
+    /// One did not.
+    #[serde(rename = "REJECTED")]
+    Rejected,
+}
+
+/// Direction of an audit entry; a decision is request and response in one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Flow {
+    /// The answer to a request.
+    Response,
+}
+
+/// One row of a check vector, as the audit trail names it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckRow {
+    /// Name of the check.
+    pub name: String,
+    /// Whether it passed.
+    pub passed: bool,
+    /// Computed value.
+    pub value: Option<Amount>,
+    /// Limit.
+    pub limit: Option<Amount>,
+    /// Where the limit comes from.
+    pub source: String,
+    /// Unit of both.
+    pub unit: String,
+    /// In words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+impl From<CheckResult> for CheckRow {
+    fn from(row: CheckResult) -> CheckRow {
+        let CheckResult { check_name: name, passed, value, limit, source, unit, reason } = row;
+        CheckRow { name, passed, value, limit, source, unit, reason }
+    }
+}
+
+impl From<&CheckRow> for CheckResult {
+    fn from(row: &CheckRow) -> CheckResult {
+        let CheckRow { name, passed, value, limit, source, unit, reason } = row.clone();
+        CheckResult { check_name: name, passed, value, limit, source, unit, reason }
+    }
+}
+
+/// Why, exactly.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Metadata {
+    /// Code of a refusal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<Code>,
+    /// What, where and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The line whose stored answer was given again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay_of: Option<u64>,
+}
+
+/// A request and its decision in one line: nothing outside happened in between.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Id of this entry: its own seq.
+    pub id: String,
+    /// Id of the request, where it could be read.
+    pub request_id: Option<String>,
+    /// Its action.
+    pub action: Option<String>,
+    /// Who signed; before a good signature, who claimed to.
+    pub source: Option<String>,
+    /// Always `response`.
+    pub direction: Flow,
+    /// Outcome.
+    pub status: Status,
+    /// SHA-256 of the payload, hex.
+    pub payload_hash: Option<String>,
+    /// The signature as sent.
+    pub signature: Option<String>,
+    /// The key that verified it; null: none did.
+    pub key_id: Option<String>,
+    /// SHA-256 of the signing string, hex.
+    pub request_hash: Option<String>,
+    /// The signed timestamp as sent.
+    pub requested_at: Option<String>,
+    /// Spool it came through: `flat`, `local` or `agent-<name>`.
+    pub spool: String,
+    /// Name of its file; a name that is not one is given as `=` and a hash.
+    pub file: String,
+    /// SHA-256 of the file's bytes, hex; null: they were not read.
+    pub file_sha256: Option<String>,
+    /// Size of the file in bytes.
+    pub file_bytes: Option<u64>,
+    /// Lane it was decided in.
+    pub lane: Lane,
+    /// The payload's type.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_type: Option<String>,
+    /// Strategy of an order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<String>,
+    /// Symbol of an order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub symbol: Option<String>,
+    /// Side of an order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub side: Option<String>,
+    /// Size of an order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<Amount>,
+    /// The payload's text, as a string: what agents write never looks like a line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_blob: Option<String>,
+    /// The full check vector.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub checks: Vec<CheckRow>,
+    /// The ruling over it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Ruling>,
+    /// The order it is about, or that it made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order_id: Option<OrderId>,
+    /// What would pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub headroom: Option<Headroom>,
+    /// The answer's body, where it does not follow from the check vector.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_blob: Option<String>,
+    /// The exact reason.
+    pub metadata: Metadata,
+    /// Where the answer is, below the spool.
+    pub answer: String,
+    /// Where bytes that are no request are kept, below the spool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<String>,
+    /// Hash of the rulebook it was decided under.
+    pub rulebook: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+/// The contract's answer to an order request, externally tagged.
+#[derive(Serialize)]
+enum OrderAnswer<'a> {
+    Accepted {
+        order_id: OrderId,
+        checks_passed: &'a [CheckResult],
+    },
+    Rejected {
+        checks_failed: &'a [CheckResult],
+        checks_passed: &'a [CheckResult],
+        headroom: Option<&'a Headroom>,
+    },
+}
+
+impl Decision {
+    /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
+    /// For a replay this is not what was answered: that is the answer of line `replay_of`.
+    ///
+    /// # Errors
+    /// A message if a blob is needed and missing or is not JSON.
+    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
+        let data = match (&self.data, &self.data_blob, self.decision) {
+            (Some(data), _, _) => Some(data.clone()),
+            (None, Some(digest), _) => {
+                let bytes = blob.ok_or_else(|| format!("audit/blobs/{digest} is missing"))?;
+                let text =
+                    std::str::from_utf8(bytes).map_err(|_| format!("audit/blobs/{digest} is not UTF-8"))?;
+                let raw = RawValue::from_string(text.to_owned());
+                Some(raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))?)
+            }
+            (None, None, Some(ruling)) => Some(self.order_answer(ruling)?),
+            (None, None, None) => None,
+        };
+        let error = self.metadata.code.map(|code| AnswerError {
+            code,
+            message: self.metadata.message.clone().unwrap_or_else(|| code.remedy().to_owned()),
+        });
+        Ok(Answer {
+            request_id: self.request_id.clone().unwrap_or_default(),
+            timestamp: self.timestamp,
+            status: match self.status {
+                Status::Success => AnswerStatus::Success,
+                Status::Rejected => AnswerStatus::Error,
+            },
+            data,
+            error,
+            audit_ref: self.id.clone(),
+        })
+    }
+
+    fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {
+        let rows = |passed: bool| -> Vec<CheckResult> {
+            self.checks.iter().filter(|row| row.passed == passed).map(CheckResult::from).collect()
+        };
+        let (passed, failed) = (rows(true), rows(false));
+        let body = match (ruling, self.order_id) {
+            (Ruling::Accepted, Some(order_id)) => OrderAnswer::Accepted { order_id, checks_passed: &passed },
+            (Ruling::Accepted, None) => {
+                return Err(format!("line {}: accepted without an order id", self.id));
+            }
+            (Ruling::Rejected, _) => OrderAnswer::Rejected {
+                checks_failed: &failed,
+                checks_passed: &passed,
+                headroom: self.headroom.as_ref(),
+            },
+        };
+        serde_json::value::to_raw_value(&body).map_err(|error| error.to_string())
+    }
+}
+
+/// Any line but the ledger's own (`segment`, `seal`).
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// `genesis`.
+    Genesis(Genesis),
+    /// `start`: a watcher or drain began.
+    Start(Event),
+    /// `stop`: it ended in order.
+    Stop(Event),
+    /// `rulebook`: one came into force, or the files cannot be used.
+    Rulebook(Event),
+    /// `tick`: a new day.
+    Tick(Event),
+    /// `halt`: the halt file appeared or went.
+    Halt(Event),
+    /// `clock_step`.
+    ClockStep(Event),
+    /// `published`.
+    Published(Published),
+    /// `market`.
+    Market(MarketRows),
+    /// `decision`.
+    Decision(Box<Decision>),
+}
+
+impl Record {
+    /// The line's `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Record::Genesis(_) => "genesis",
+            Record::Start(_) => "start",
+            Record::Stop(_) => "stop",
+            Record::Rulebook(_) => "rulebook",
+            Record::Tick(_) => "tick",
+            Record::Halt(_) => "halt",
+            Record::ClockStep(_) => "clock_step",
+            Record::Published(_) => "published",
+            Record::Market(_) => "market",
+            Record::Decision(_) => "decision",
+        }
+    }
+
+    /// The line's body as a JSON object.
+    ///
+    /// # Errors
+    /// The serialiser's message.
+    pub fn body(&self) -> Result<String, String> {
+        match self {
+            Record::Genesis(body) => serde_json::to_string(body),
+            Record::Start(body)
+            | Record::Stop(body)
+            | Record::Rulebook(body)
+            | Record::Tick(body)
+            | Record::Halt(body)
+            | Record::ClockStep(body) => serde_json::to_string(body),
+            Record::Published(body) => serde_json::to_string(body),
+            Record::Market(body) => serde_json::to_string(body),
+            Record::Decision(body) => serde_json::to_string(body),
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    /// Reads a body back; none for the ledger's own kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the body, or an unknown kind.
+    pub fn parse(kind: &str, body: &str) -> Result<Option<Record>, String> {
+        fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, String> {
+            serde_json::from_str(body).map_err(|error| error.to_string())
+        }
+        Ok(Some(match kind {
+            "genesis" => Record::Genesis(read(body)?),
+            "start" => Record::Start(read(body)?),
+            "stop" => Record::Stop(read(body)?),
+            "rulebook" => Record::Rulebook(read(body)?),
+            "tick" => Record::Tick(read(body)?),
+            "halt" => Record::Halt(read(body)?),
+            "clock_step" => Record::ClockStep(read(body)?),
+            "published" => Record::Published(read(body)?),
+            "market" => Record::Market(read(body)?),
+            "decision" => Record::Decision(Box::new(read(body)?)),
+            "seal" | "segment" => return Ok(None),
+            other => return Err(format!("unknown kind `{other}`")),
+        }))
+    }
+
+    /// The gate's clock when it was written.
+    pub fn timestamp(&self) -> Time {
+        match self {
+            Record::Genesis(body) => body.timestamp,
+            Record::Start(body)
+            | Record::Stop(body)
+            | Record::Rulebook(body)
+            | Record::Tick(body)
+            | Record::Halt(body)
+            | Record::ClockStep(body) => body.timestamp,
+            Record::Published(body) => body.timestamp,
+            Record::Market(body) => body.timestamp,
+            Record::Decision(body) => body.timestamp,
+        }
+    }
+
+    /// What it does to the state.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Record::Genesis(body) => &body.changes,
+            Record::Start(body)
+            | Record::Stop(body)
+            | Record::Rulebook(body)
+            | Record::Tick(body)
+            | Record::Halt(body)
+            | Record::ClockStep(body) => &body.changes,
+            Record::Published(_) => &[],
+            Record::Market(body) => &body.changes,
+            Record::Decision(body) => &body.changes,
+        }
+    }
+}

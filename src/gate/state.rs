@@ -1,0 +1,233 @@
+//! What the gate knows: a fold of the changes in ledger lines, bounded by what is open, not by history.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::trading::{self, Book};
+use crate::wire::admin::Algorithm;
+use crate::wire::ids::Principal;
+use crate::wire::time::Time;
+
+/// Everything decisions read that is not in the rulebook, the request or a lookup.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Money.
+    pub book: Book,
+    /// Keys by key id. Ended ones stay: a line is checked with the key valid at its time.
+    pub keys: BTreeMap<String, KeyRecord>,
+    /// Who may not enter.
+    pub halts: Halts,
+    /// The ledger's clock.
+    pub clock: Clock,
+    /// Which rulebook is in force.
+    pub rulebook: RulebookState,
+}
+
+/// A key as the ledger knows it; its secret is in the keyring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRecord {
+    /// Its name.
+    pub key_id: String,
+    /// Whose it is.
+    pub principal: Principal,
+    /// Its kind.
+    pub algorithm: Algorithm,
+    /// Since when.
+    pub added_at: Time,
+    /// Until when, by rotation or revocation.
+    pub ends_at: Option<Time>,
+}
+
+/// Halts set by people, agents and the halt file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halts {
+    /// Whether `rules/HALT` exists, or cannot be looked for.
+    pub file: bool,
+    /// A halt of everybody.
+    pub all: Option<Halt>,
+    /// Halts of single principals.
+    pub principals: BTreeMap<Principal, Halt>,
+}
+
+/// One halt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halt {
+    /// Who set it.
+    pub by: Principal,
+    /// When.
+    pub at: Time,
+    /// Why.
+    pub reason: String,
+}
+
+/// The ledger's clock and whether it can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The latest time written. Lines never go back.
+    pub last: Option<Time>,
+    /// A step that closed entries until a person accepts it.
+    pub fault: Option<ClockFault>,
+}
+
+/// A clock step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockFault {
+    /// Where the ledger was.
+    pub from: Time,
+    /// Where the machine's clock was.
+    pub to: Time,
+}
+
+/// Which rulebook is in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulebookState {
+    /// Hash of the last good one.
+    pub hash: String,
+    /// Why the files on disk cannot be used, with file and line.
+    pub fault: Option<String>,
+}
+
+/// One step of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Change {
+    /// Of the book.
+    Book(trading::Change),
+    /// A key was added.
+    KeyAdded(KeyRecord),
+    /// A key ends, or ended.
+    KeyEnds {
+        /// The key.
+        key_id: String,
+        /// When; never later than before.
+        at: Time,
+    },
+    /// The halt file appeared or went.
+    HaltFile {
+        /// Whether it is there.
+        present: bool,
+    },
+    /// Entries of everybody (principal absent) or one principal are halted.
+    HaltSet {
+        /// Whose; absent: everybody's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<Principal>,
+        /// By whom, when, why.
+        halt: Halt,
+    },
+    /// The halt is over.
+    HaltCleared {
+        /// Whose; absent: everybody's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<Principal>,
+    },
+    /// The clock stepped.
+    ClockFaulted(ClockFault),
+    /// A person accepted the clock.
+    ClockAccepted {},
+    /// A rulebook came into force.
+    RulebookLoaded {
+        /// Its hash.
+        hash: String,
+    },
+    /// The rule files cannot be used; the last good rulebook stays for exits.
+    RulebookFaulted {
+        /// File, line and what is wrong.
+        fault: String,
+    },
+}
+
+/// A ledger line that does not fit the state before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    /// In the book.
+    #[error("{0}")]
+    Book(#[from] trading::fold::ApplyError),
+    /// A key that the state does not know.
+    #[error("key `{0}` is not known")]
+    UnknownKey(String),
+}
+
+impl State {
+    /// Applies one change.
+    ///
+    /// # Errors
+    /// [`FoldError`] if the change does not fit: the ledger is then not one that this program wrote.
+    pub fn apply(&mut self, change: &Change) -> Result<(), FoldError> {
+        match change {
+            Change::Book(change) => self.book.apply(change)?,
+            Change::KeyAdded(record) => {
+                self.keys.insert(record.key_id.clone(), record.clone());
+            }
+            Change::KeyEnds { key_id, at } => {
+                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                key.ends_at = Some(key.ends_at.map_or(*at, |end| end.min(*at)));
+            }
+            Change::HaltFile { present } => self.halts.file = *present,
+            Change::HaltSet { principal: None, halt } => self.halts.all = Some(halt.clone()),
+            Change::HaltSet { principal: Some(principal), halt } => {
+                self.halts.principals.insert(principal.clone(), halt.clone());
+            }
+            Change::HaltCleared { principal: None } => self.halts.all = None,
+            Change::HaltCleared { principal: Some(principal) } => {
+                self.halts.principals.remove(principal);
+            }
+            Change::ClockFaulted(fault) => self.clock.fault = Some(fault.clone()),
+            Change::ClockAccepted {} => self.clock.fault = None,
+            Change::RulebookLoaded { hash } => {
+                self.rulebook = RulebookState { hash: hash.clone(), fault: None };
+            }
+            Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
+        }
+        Ok(())
+    }
+
+    /// Notes the time of a line.
+    pub fn tick(&mut self, time: Time) {
+        self.clock.last = Some(self.clock.last.map_or(time, |last| last.max(time)));
+    }
+
+    /// Ids of the keys of `principal` that verify at `now`.
+    pub fn active_keys<'a>(&'a self, principal: &'a Principal, now: Time) -> impl Iterator<Item = &'a str> {
+        self.keys
+            .values()
+            .filter(move |key| &key.principal == principal && key.is_active(now))
+            .map(|key| key.key_id.as_str())
+    }
+
+    /// Why `principal` may not enter, if it may not.
+    pub fn halted(&self, principal: &Principal) -> Option<String> {
+        if self.halts.file {
+            return Some("the file rules/HALT is there; a person removes it".to_owned());
+        }
+        let told = |halt: &Halt| {
+            format!("halted by `{}` at {}: {}; a person clears it", halt.by, halt.at, halt.reason)
+        };
+        self.halts.all.as_ref().or_else(|| self.halts.principals.get(principal)).map(told)
+    }
+
+    /// Why the clock closes entries, if it does.
+    pub fn clock_fault(&self) -> Option<String> {
+        self.clock.fault.as_ref().map(|fault| {
+            format!(
+                "the machine's clock stepped from {} to {}; a person looks and runs `spoolgate clock accept`",
+                fault.from, fault.to
+            )
+        })
+    }
+}
+
+impl KeyRecord {
+    /// Whether the key verifies at `now`.
+    pub fn is_active(&self, now: Time) -> bool {
+        self.ends_at.is_none_or(|end| now < end)
+    }
+}

@@ -1,0 +1,215 @@
+//! `state/keyring.db`: the gate's copies of secrets, in SQLite, mode 0600. The ledger says which keys
+//! hold and whose they are; only this file knows their bytes.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ed25519_dalek::VerifyingKey;
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use crate::gate::prepare::Keyring;
+use crate::wire::admin::Algorithm;
+use crate::wire::signing::{SignKey, VerifyKey, hex};
+
+/// Path of the keyring below the home.
+pub const KEYRING_FILE: &str = "state/keyring.db";
+
+/// What went wrong with the keyring.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyringError {
+    /// The file itself.
+    #[error("keyring `{path}`: {source}")]
+    File {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// Its content.
+    #[error("keyring: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A row that is not a key.
+    #[error("keyring: key {0} is damaged")]
+    Damaged(String),
+    /// The log's own keys are not there.
+    #[error(
+        "keyring: the log's own keys are missing; they were made by `spoolgate init` and cannot be made again"
+    )]
+    NoLogKeys,
+}
+
+/// The open keyring.
+#[derive(Debug)]
+pub struct SqliteKeyring {
+    database: Connection,
+}
+
+/// The secrets the log is signed with.
+#[derive(Clone)]
+pub struct LogKeys {
+    /// Seed of the key that signs checkpoints.
+    pub log_seed: [u8; 32],
+    /// Seed of the key that signs seals.
+    pub seal_seed: [u8; 32],
+}
+
+impl std::fmt::Debug for LogKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogKeys(..)")
+    }
+}
+
+/// Name of a key: the first 16 hex digits of a hash of what verifies its signatures.
+pub fn key_id(key: &VerifyKey) -> String {
+    let (label, bytes) = match key {
+        VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
+        VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
+    };
+    let digest =
+        Sha256::new().chain_update(b"spoolgate key id ").chain_update(label).chain_update(bytes).finalize();
+    hex(&digest).chars().take(16).collect()
+}
+
+impl SqliteKeyring {
+    /// Opens the keyring of a home, making it if `create`.
+    ///
+    /// # Errors
+    /// [`KeyringError`]; also if others than its owner may read it.
+    pub fn open(home: &Path, create: bool) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let fail = |source| KeyringError::File { path: path.clone(), source };
+        if create {
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(fail)?;
+        }
+        let metadata = fs::symlink_metadata(&path).map_err(fail)?;
+        if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
+            let what = "must be a file that only its owner may read; run chmod 600 on it";
+            return Err(fail(std::io::Error::new(std::io::ErrorKind::PermissionDenied, what)));
+        }
+        let database = Connection::open(&path)?;
+        database.busy_timeout(std::time::Duration::from_secs(5))?;
+        if create {
+            // FULL by default: a key that an answer speaks of must survive a power cut.
+            database.execute_batch(
+                "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
+                 CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
+            )?;
+        }
+        Ok(SqliteKeyring { database })
+    }
+
+    /// Keeps what verifies a principal's signatures: the secret of a shared key, the public half of an own
+    /// one. Returns its key id.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn insert(&self, key: &VerifyKey) -> Result<String, KeyringError> {
+        let key_id = key_id(key);
+        let (algorithm, material) = match key {
+            VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
+            VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
+        };
+        self.database.execute(
+            "INSERT OR IGNORE INTO keys (key_id, algorithm, material) VALUES (?1, ?2, ?3)",
+            params![key_id, algorithm, material.as_slice()],
+        )?;
+        Ok(key_id)
+    }
+
+    /// Whether the keyring holds this key.
+    ///
+    /// # Errors
+    /// [`KeyringError`].
+    pub fn load(&self, key_id: &str) -> Result<Option<(Algorithm, VerifyKey)>, KeyringError> {
+        let row: Option<(String, Vec<u8>)> = self
+            .database
+            .query_row("SELECT algorithm, material FROM keys WHERE key_id = ?1", params![key_id], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((algorithm, material)) = row else { return Ok(None) };
+        let damaged = || KeyringError::Damaged(key_id.to_owned());
+        let material: [u8; 32] = material.try_into().map_err(|_| damaged())?;
+        match algorithm.as_str() {
+            "hmac-sha256" => Ok(Some((Algorithm::HmacSha256, VerifyKey::Hmac(material)))),
+            "ed25519" => {
+                let public = VerifyingKey::from_bytes(&material).map_err(|_| damaged())?;
+                Ok(Some((Algorithm::Ed25519, VerifyKey::Ed25519(Box::new(public)))))
+            }
+            _ => Err(damaged()),
+        }
+    }
+
+    /// The signing key of a shared key, for commands run by the gate's own user.
+    ///
+    /// # Errors
+    /// [`KeyringError`].
+    pub fn sign_key(&self, key_id: &str) -> Result<Option<SignKey>, KeyringError> {
+        Ok(self.load(key_id)?.and_then(|(_, key)| match key {
+            VerifyKey::Hmac(secret) => Some(SignKey::Hmac(secret)),
+            VerifyKey::Ed25519(_) => None,
+        }))
+    }
+
+    /// Keeps the log's own keys.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn insert_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
+        for (name, seed) in [("log", keys.log_seed), ("seal", keys.seal_seed)] {
+            self.database.execute(
+                "INSERT INTO log_keys (name, seed) VALUES (?1, ?2)",
+                params![name, seed.as_slice()],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The log's own keys.
+    ///
+    /// # Errors
+    /// [`KeyringError::NoLogKeys`] if they are not there.
+    pub fn log_keys(&self) -> Result<LogKeys, KeyringError> {
+        let seed = |name: &str| -> Result<[u8; 32], KeyringError> {
+            let bytes: Option<Vec<u8>> = self
+                .database
+                .query_row("SELECT seed FROM log_keys WHERE name = ?1", params![name], |row| row.get(0))
+                .optional()?;
+            bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(KeyringError::NoLogKeys)
+        };
+        Ok(LogKeys { log_seed: seed("log")?, seal_seed: seed("seal")? })
+    }
+}
+
+/// Keys read once per process; the ledger decides which of them hold.
+#[derive(Debug)]
+pub struct CachedKeyring {
+    keyring: SqliteKeyring,
+    known: std::cell::RefCell<std::collections::BTreeMap<String, VerifyKey>>,
+}
+
+impl CachedKeyring {
+    /// Over an open keyring.
+    pub fn new(keyring: SqliteKeyring) -> CachedKeyring {
+        CachedKeyring { keyring, known: std::cell::RefCell::default() }
+    }
+
+    /// The keyring itself.
+    pub fn inner(&self) -> &SqliteKeyring {
+        &self.keyring
+    }
+}
+
+impl Keyring for CachedKeyring {
+    fn verify_key(&self, key_id: &str) -> Option<VerifyKey> {
+        if let Some(key) = self.known.borrow().get(key_id) {
+            return Some(key.clone());
+        }
+        // A key that cannot be read verifies nothing: the request is refused, never let through.
+        let (_, key) = self.keyring.load(key_id).ok()??;
+        self.known.borrow_mut().insert(key_id.to_owned(), key.clone());
+        Some(key)
+    }
+}

@@ -1,0 +1,13 @@
+//! The machine: file system, clock, lock, keyring, randomness. Everything the rest of the gate wants of
+//! the outside comes through here, so that it can be simulated.
+
+pub mod clock;
+pub mod disk;
+pub mod entropy;
+pub mod keyring;
+pub mod lock;
+pub mod real_disk;
+
+pub use clock::Clock;
+pub use disk::Disk;
+pub use entropy::Entropy;

@@ -1,0 +1,202 @@
+//! The seam over a real file system, by `openat` and friends below one directory.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags};
+
+use super::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
+
+/// A home on disk.
+#[derive(Debug)]
+pub struct RealDisk {
+    root: OwnedFd,
+    path: PathBuf,
+}
+
+impl RealDisk {
+    /// Opens the home's directory.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn open(home: &Path) -> io::Result<RealDisk> {
+        let root = rfs::open(home, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, rfs::Mode::empty())?;
+        Ok(RealDisk { root, path: home.to_owned() })
+    }
+
+    /// The home's directory.
+    pub fn home(&self) -> &Path {
+        &self.path
+    }
+
+    fn open_at(&self, path: &Path, flags: OFlags, mode: rfs::Mode) -> io::Result<OwnedFd> {
+        let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        loop {
+            match rfs::openat(&self.root, path, flags, mode) {
+                Err(rustix::io::Errno::INTR) => {}
+                other => return Ok(other?),
+            }
+        }
+    }
+
+    fn open_dir(&self, dir: &Path) -> io::Result<OwnedFd> {
+        let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+        self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, rfs::Mode::empty())
+    }
+}
+
+fn file_mode(mode: Mode) -> rfs::Mode {
+    match mode {
+        Mode::Private => rfs::Mode::from_raw_mode(0o600),
+        Mode::Shared => rfs::Mode::from_raw_mode(0o644),
+    }
+}
+
+fn kind_of(file_type: FileType) -> Kind {
+    match file_type {
+        FileType::RegularFile => Kind::File,
+        FileType::Directory => Kind::Directory,
+        FileType::Symlink => Kind::Link,
+        _ => Kind::Other,
+    }
+}
+
+#[allow(clippy::useless_conversion, reason = "field types of stat differ between architectures")]
+fn stat_of(stat: &rfs::Stat) -> Stat {
+    let seconds = i128::from(stat.st_mtime);
+    Stat {
+        kind: kind_of(FileType::from_raw_mode(stat.st_mode)),
+        id: FileId { device: stat.st_dev, inode: stat.st_ino },
+        links: u64::from(stat.st_nlink),
+        size: u64::try_from(stat.st_size).unwrap_or(u64::MAX),
+        modified_ns: seconds.saturating_mul(1_000_000_000).saturating_add(i128::from(stat.st_mtime_nsec)),
+    }
+}
+
+impl Disk for RealDisk {
+    fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
+        let stream = rfs::Dir::new(self.open_dir(dir)?)?;
+        Ok(Box::new(stream.filter_map(|entry| {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                return None;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => None,
+                known => Some(kind_of(known)),
+            };
+            Some(Ok(Entry { name: OsStr::from_bytes(name).to_owned(), kind }))
+        })))
+    }
+
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        match rfs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat_of(&stat))),
+            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
+        // Without NONBLOCK a FIFO would block the gate for ever.
+        let fd =
+            self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, rfs::Mode::empty())?;
+        let stat = stat_of(&rfs::fstat(&fd)?);
+        let mut bytes = Vec::new();
+        if stat.kind == Kind::File {
+            let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
+            bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+            File::from(fd).take(cap).read_to_end(&mut bytes)?;
+        }
+        Ok(ReadFile { stat, bytes })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rfs::renameat(&self.root, from, &self.root, to)?)
+    }
+
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        Ok(rfs::renameat_with(&self.root, from, &self.root, to, RenameFlags::NOREPLACE)?)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Ok(rfs::unlinkat(&self.root, path, AtFlags::empty())?)
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
+        let mut file = File::from(self.open_at(path, flags, file_mode(mode))?);
+        file.write_all(bytes)?;
+        if durable { file.sync_all() } else { Ok(()) }
+    }
+
+    fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
+        let bits = match mode {
+            Mode::Private => 0o700,
+            Mode::Shared => 0o755,
+        };
+        match rfs::mkdirat(&self.root, path, rfs::Mode::from_raw_mode(bits)) {
+            Ok(()) => Ok(()),
+            Err(rustix::io::Errno::EXIST) if self.stat(path)?.is_some_and(|s| s.kind == Kind::Directory) => {
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        Ok(rfs::fsync(self.open_dir(dir)?)?)
+    }
+
+    fn sync_fs(&self, dir: &Path) -> io::Result<()> {
+        Ok(rfs::syncfs(self.open_dir(dir)?)?)
+    }
+
+    fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
+        let flags = match access {
+            Access::Read => OFlags::RDONLY | OFlags::NONBLOCK,
+            Access::Append => OFlags::RDWR | OFlags::APPEND | OFlags::NONBLOCK,
+        };
+        let fd = self.open_at(path, flags, file_mode(Mode::Shared))?;
+        if stat_of(&rfs::fstat(&fd)?).kind != Kind::File {
+            return Err(io::Error::other(format!("`{}` is not a regular file", path.display())));
+        }
+        Ok(Box::new(RealLog { file: File::from(fd) }))
+    }
+}
+
+struct RealLog {
+    file: File,
+}
+
+impl LogFile for RealLog {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        (&self.file).write_all(bytes)
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.file.read_at(buffer, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn drop_cache(&self) -> io::Result<()> {
+        Ok(rfs::fadvise(self.file.as_fd(), 0, None, Advice::DontNeed)?)
+    }
+}

@@ -1,0 +1,144 @@
+//! One ledger line: `{"prev":"<64 hex>","seq":N,"batch":B,"kind":"…",<body>}` and LF.
+
+use super::tree::Hash;
+use crate::wire::json;
+
+/// Longest line without its LF, in bytes: the longest entry of a tlog-tiles log.
+pub const LINE_BYTES_MAX: usize = 65_535;
+
+/// A line taken apart. `body` is the JSON object of everything behind `kind`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Leaf hash of the line before.
+    pub prev: Hash,
+    /// Number of the line, from 0.
+    pub seq: u64,
+    /// Number of its batch, from 0.
+    pub batch: u64,
+    /// What it is.
+    pub kind: &'a str,
+    /// The rest, with its closing brace but without an opening one.
+    tail: &'a str,
+}
+
+/// Why bytes are not a ledger line, or a line cannot be written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LineError {
+    /// Longer than [`LINE_BYTES_MAX`].
+    #[error("the line has {0} bytes; at most {LINE_BYTES_MAX} are allowed")]
+    TooLong(usize),
+    /// Does not start as every line does.
+    #[error("the line does not start with prev, seq, batch, kind")]
+    Prefix,
+    /// Not strict JSON.
+    #[error("the line is not strict JSON: {0}")]
+    Json(#[from] json::JsonError),
+    /// The body to write is not an object with members.
+    #[error("the body of a `{0}` line is not an object with members")]
+    Body(String),
+}
+
+const PREV: &str = "{\"prev\":\"";
+const SEQ: &str = "\",\"seq\":";
+const BATCH: &str = ",\"batch\":";
+const KIND: &str = ",\"kind\":\"";
+
+/// Writes a line, without its LF. `body` is a JSON object with at least one member.
+///
+/// # Errors
+/// [`LineError::TooLong`] or [`LineError::Body`].
+pub fn render(prev: &Hash, seq: u64, batch: u64, kind: &str, body: &str) -> Result<String, LineError> {
+    let members = body
+        .strip_prefix('{')
+        .filter(|rest| rest.len() > 1 && rest.ends_with('}') && !rest.contains('\n'))
+        .ok_or_else(|| LineError::Body(kind.to_owned()))?;
+    let line = format!("{PREV}{prev}{SEQ}{seq}{BATCH}{batch}{KIND}{kind}\",{members}");
+    if line.len() > LINE_BYTES_MAX {
+        return Err(LineError::TooLong(line.len()));
+    }
+    Ok(line)
+}
+
+/// Takes the fixed start of a line apart. Says nothing about the body.
+pub fn parse_prefix(text: &str) -> Option<Line<'_>> {
+    let rest = text.strip_prefix(PREV)?;
+    let (prev, rest) = rest.split_at_checked(64)?;
+    let prev = Hash::from_hex(prev)?;
+    let (seq, rest) = number(rest.strip_prefix(SEQ)?)?;
+    let (batch, rest) = number(rest.strip_prefix(BATCH)?)?;
+    let (kind, tail) = rest.strip_prefix(KIND)?.split_once("\",")?;
+    let kind_ok = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    kind_ok.then_some(Line { prev, seq, batch, kind, tail })
+}
+
+/// Digits without leading zeros, and what follows them.
+fn number(text: &str) -> Option<(u64, &str)> {
+    let end = text.bytes().position(|b| !b.is_ascii_digit())?;
+    let (digits, rest) = text.split_at_checked(end)?;
+    let plain = digits == "0" || !digits.starts_with('0');
+    Some((digits.parse().ok().filter(|_| plain)?, rest))
+}
+
+/// Reads a line (without its LF) strictly: prefix and one strict JSON object.
+///
+/// # Errors
+/// [`LineError`].
+pub fn parse(bytes: &[u8]) -> Result<Line<'_>, LineError> {
+    if bytes.len() > LINE_BYTES_MAX {
+        return Err(LineError::TooLong(bytes.len()));
+    }
+    let text = json::check_object(bytes)?;
+    // A line that ends in white space would have two spellings.
+    parse_prefix(text).filter(|_| text.ends_with('}')).ok_or(LineError::Prefix)
+}
+
+impl Line<'_> {
+    /// The body as a JSON object.
+    pub fn body(&self) -> String {
+        format!("{{{}", self.tail)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renders_and_reads_back() {
+        let line = render(&Hash::ZERO, 3, 1, "stop", r#"{"note":"{\"prev\":\""}"#).unwrap();
+        let read = parse(line.as_bytes()).unwrap();
+        assert_eq!((read.prev, read.seq, read.batch, read.kind), (Hash::ZERO, 3, 1, "stop"));
+        assert_eq!(read.body(), r#"{"note":"{\"prev\":\""}"#);
+    }
+
+    #[test]
+    fn length_at_its_limit() {
+        let empty = render(&Hash::ZERO, 0, 0, "stop", r#"{"note":""}"#).unwrap().len();
+        let body = |n: usize| format!(r#"{{"note":"{}"}}"#, "x".repeat(n));
+        assert!(render(&Hash::ZERO, 0, 0, "stop", &body(LINE_BYTES_MAX - empty)).is_ok());
+        let over = render(&Hash::ZERO, 0, 0, "stop", &body(LINE_BYTES_MAX - empty + 1));
+        assert_eq!(over, Err(LineError::TooLong(LINE_BYTES_MAX + 1)));
+        let line = render(&Hash::ZERO, 0, 0, "stop", &body(LINE_BYTES_MAX - empty)).unwrap();
+        assert!(parse(format!("{line}x").as_bytes()).is_err());
+    }
+
+    #[test]
+    fn refuses_every_other_start() {
+        let good = render(&Hash::ZERO, 10, 2, "stop", r#"{"note":"n"}"#).unwrap();
+        for (from, to) in [
+            ("\"seq\":10", "\"seq\":010"),
+            ("\"seq\":10", "\"seq\":-1"),
+            ("\"seq\":10", "\"seq\": 10"),
+            ("\"seq\":10", "\"seq\":1e1"),
+            ("\"seq\":10,\"batch\":2", "\"batch\":2,\"seq\":10"),
+            ("\"kind\":\"stop\"", "\"kind\":\"Stop\""),
+            ("\"kind\":\"stop\"", "\"kind\":\"\""),
+            ("\"note\":\"n\"", "\"note\":\"n\",\"note\":\"m\""),
+            ("{\"prev\"", " {\"prev\""),
+            ("\"n\"}", "\"n\"} "),
+            ("\"prev\":\"0", "\"prev\":\"A"),
+        ] {
+            assert!(parse(good.replacen(from, to, 1).as_bytes()).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The open ledger: appending sealed batches, one writer, one write, one fdatasync.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ed25519_dalek::SigningKey;
+use serde::{Deserialize, Serialize};
+
+use super::line::{self, LineError};
+use super::note::{self, Checkpoint, SignerKey, VerifierKey};
+use super::recover::Corruption;
+use super::scan::{BATCH_BYTES_MAX, LogIdentity};
+use super::seal::Seal;
+use super::segment::{self, Previous, Rest, SEGMENT_BYTES_MAX, SEGMENT_LINES_MAX, Segment};
+use super::tree::{Frontier, Hash, leaf_hash};
+use crate::host::disk::{self, Access, Disk, LogFile, Mode};
+
+/// What went wrong with the ledger.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// The disk. Nothing of the batch was released.
+    #[error("ledger `{path}`: {source}")]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// What was read back is not what was written.
+    #[error(
+        "ledger `{path}`: line {seq} reads back differently than it was written; the medium or memory is faulty"
+    )]
+    ReadBack {
+        /// Where.
+        path: PathBuf,
+        /// Which line.
+        seq: u64,
+    },
+    /// An earlier failure: no further write or sync would prove anything.
+    #[error("the ledger failed earlier in this process; start again")]
+    Poisoned,
+    /// A line that cannot be written.
+    #[error("{0}")]
+    Line(#[from] LineError),
+    /// A batch that cannot be written.
+    #[error("a batch of {0} bytes is longer than {BATCH_BYTES_MAX}")]
+    BatchTooLong(u64),
+    /// A checkpoint that cannot be signed.
+    #[error("{0}")]
+    Note(#[from] note::NoteError),
+    /// The log does not verify.
+    #[error("{0}")]
+    Corrupt(Box<Corruption>),
+    /// The place remembered in state.db is not on this log.
+    #[error("the state was built from another log than this one")]
+    NotOnLog,
+}
+
+/// A place behind a sealed batch, and all that is needed to go on from there. Kept in state.db; a cache,
+/// checked against the log when it is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// Segment number, from 1.
+    pub segment: u32,
+    /// Offset behind the last line.
+    pub offset: u64,
+    /// Lines in this segment.
+    pub lines: u64,
+    /// Number of the next line.
+    pub seq: u64,
+    /// Number of the next batch.
+    pub batch: u64,
+    /// Leaf hash of the last line; zeros at the very beginning.
+    pub head: Hash,
+    /// Length of the last line without its LF.
+    pub last_length: u64,
+    /// Root in the last seal.
+    pub root: Hash,
+    /// The tree's right edge.
+    pub frontier: Frontier,
+}
+
+/// [`Position`] as stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StoredPosition {
+    segment: u32,
+    offset: u64,
+    lines: u64,
+    seq: u64,
+    batch: u64,
+    head: String,
+    last_length: u64,
+    root: String,
+    edge: Vec<String>,
+}
+
+impl Position {
+    /// Before the first line.
+    pub fn start() -> Position {
+        Position {
+            segment: 1,
+            offset: 0,
+            lines: 0,
+            seq: 0,
+            batch: 0,
+            head: Hash::ZERO,
+            last_length: 0,
+            root: Hash::ZERO,
+            frontier: Frontier::default(),
+        }
+    }
+
+    /// As stored.
+    pub fn to_stored(&self) -> StoredPosition {
+        StoredPosition {
+            segment: self.segment,
+            offset: self.offset,
+            lines: self.lines,
+            seq: self.seq,
+            batch: self.batch,
+            head: self.head.to_string(),
+            last_length: self.last_length,
+            root: self.root.to_string(),
+            edge: self.frontier.to_hex_list(),
+        }
+    }
+
+    /// Reads the stored form; none if it contradicts itself.
+    pub fn from_stored(stored: &StoredPosition) -> Option<Position> {
+        let edge = stored.edge.iter().map(|text| Hash::from_hex(text)).collect::<Option<Vec<Hash>>>()?;
+        Some(Position {
+            segment: stored.segment,
+            offset: stored.offset,
+            lines: stored.lines,
+            seq: stored.seq,
+            batch: stored.batch,
+            head: Hash::from_hex(&stored.head)?,
+            last_length: stored.last_length,
+            root: Hash::from_hex(&stored.root)?,
+            frontier: Frontier::from_parts(stored.seq, edge)?,
+        })
+    }
+}
+
+/// The keys a log is written with.
+pub struct LogSigner {
+    /// The log's origin.
+    pub origin: String,
+    /// Signs checkpoints.
+    pub log: SignerKey,
+    /// Signs seals. Another key, because a seal that survives in a torn batch would otherwise look like a
+    /// second checkpoint of the same size.
+    pub seal: SigningKey,
+}
+
+impl LogSigner {
+    /// What a scan of this log checks seals with.
+    pub fn identity(&self) -> LogIdentity {
+        LogIdentity { origin: self.origin.clone(), seal_key: self.seal.verifying_key() }
+    }
+
+    /// What verifies this log's checkpoints.
+    pub fn verifier(&self) -> &VerifierKey {
+        self.log.verifier()
+    }
+}
+
+/// Where a written line stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Segment number.
+    pub segment: u32,
+    /// Offset in its file.
+    pub offset: u64,
+    /// Length without LF.
+    pub length: u64,
+}
+
+/// A durable batch.
+#[derive(Clone, Debug)]
+pub struct Sealed {
+    /// Where each of the bodies stands, in order.
+    pub locations: Vec<Location>,
+    /// The checkpoint over it, signed after the sync.
+    pub checkpoint: String,
+}
+
+/// A ledger open for writing.
+pub struct Ledger {
+    disk: Arc<dyn Disk>,
+    signer: LogSigner,
+    file: Box<dyn LogFile>,
+    position: Position,
+    poisoned: bool,
+}
+
+/// Path of the newest checkpoint below the home.
+pub const CHECKPOINT_FILE: &str = "audit/checkpoint";
+
+/// A batch rendered and ready to be written.
+struct Rendered {
+    bytes: Vec<u8>,
+    leaves: Vec<Hash>,
+    lengths: Vec<u64>,
+    after: Position,
+}
+
+impl Ledger {
+    /// A ledger over an open last segment.
+    pub fn at(disk: Arc<dyn Disk>, signer: LogSigner, file: Box<dyn LogFile>, position: Position) -> Ledger {
+        Ledger { disk, signer, file, position, poisoned: false }
+    }
+
+    /// Starts a log with its first batch, which begins with the genesis line.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; a log that is there already is not touched.
+    pub fn create(
+        disk: Arc<dyn Disk>,
+        signer: LogSigner,
+        bodies: &[(&str, String)],
+    ) -> Result<Ledger, LedgerError> {
+        let rendered = render_batch(&Position::start(), &signer, bodies)?;
+        let file = write_segment(disk.as_ref(), 1, &rendered.bytes)?;
+        let ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
+        ledger.publish_checkpoint(&ledger.sign_checkpoint()?)?;
+        Ok(ledger)
+    }
+
+    /// Where the log ends.
+    pub fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The keys it is written with.
+    pub fn signer(&self) -> &LogSigner {
+        &self.signer
+    }
+
+    /// Whether a write or sync failed.
+    pub fn is_poisoned(&self) -> bool {
+        self.poisoned
+    }
+
+    /// Begins a new segment if this one is full. Called before a batch is numbered: the new segment's first
+    /// lines take numbers of their own.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn make_room(&mut self) -> Result<(), LedgerError> {
+        if self.poisoned {
+            return Err(LedgerError::Poisoned);
+        }
+        if self.position.offset >= SEGMENT_BYTES_MAX || self.position.lines >= SEGMENT_LINES_MAX {
+            self.poisoned = true;
+            self.cut(None)?;
+            self.poisoned = false;
+        }
+        Ok(())
+    }
+
+    /// Appends a batch of (kind, body) and its seal: one write, read back, fdatasync, checkpoint. When this
+    /// returns, the batch survives a power cut; before, nothing of it may leave the process.
+    ///
+    /// # Errors
+    /// [`LedgerError`]. After a failed write or sync every further call is [`LedgerError::Poisoned`]: a
+    /// second fsync that says OK proves nothing (Rebello et al., ATC'20).
+    pub fn append(&mut self, bodies: &[(&str, String)]) -> Result<Sealed, LedgerError> {
+        if self.poisoned {
+            return Err(LedgerError::Poisoned);
+        }
+        // Rendering fails without having touched the disk.
+        let rendered = render_batch(&self.position, &self.signer, bodies)?;
+        self.poisoned = true;
+        self.write(&rendered)?;
+        let mut offset = self.position.offset;
+        let segment = self.position.segment;
+        let locations = rendered
+            .lengths
+            .iter()
+            .take(bodies.len())
+            .map(|length| {
+                let location = Location { segment, offset, length: *length };
+                offset += length + 1;
+                location
+            })
+            .collect();
+        self.position = rendered.after;
+        let checkpoint = self.sign_checkpoint()?;
+        self.publish_checkpoint(&checkpoint)?;
+        self.poisoned = false;
+        Ok(Sealed { locations, checkpoint })
+    }
+
+    fn write(&self, rendered: &Rendered) -> Result<(), LedgerError> {
+        let path = segment::path(self.position.segment);
+        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        self.file.append(&rendered.bytes).map_err(fail)?;
+        let back = disk::read_exact_at(self.file.as_ref(), self.position.offset, rendered.bytes.len())
+            .map_err(fail)?;
+        let lines = back.split(|byte| *byte == b'\n');
+        for (n, (line, leaf)) in lines.zip(&rendered.leaves).enumerate() {
+            if leaf_hash(line) != *leaf {
+                let seq = self.position.seq.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
+                return Err(LedgerError::ReadBack { path, seq });
+            }
+        }
+        self.file.sync_data().map_err(fail)
+    }
+
+    /// Signs the checkpoint of the last seal: the same size and root.
+    fn sign_checkpoint(&self) -> Result<String, LedgerError> {
+        let size = self.position.seq.saturating_sub(1);
+        let checkpoint = Checkpoint::new(&self.signer.origin, size, self.position.root);
+        Ok(note::sign_checkpoint(&checkpoint, &self.signer.log)?)
+    }
+
+    fn publish_checkpoint(&self, text: &str) -> Result<(), LedgerError> {
+        let path = PathBuf::from(CHECKPOINT_FILE);
+        disk::replace(self.disk.as_ref(), &path, text.as_bytes(), Mode::Shared, false)
+            .map_err(|source| LedgerError::Disk { path, source })
+    }
+
+    /// Begins a new segment. `rest` is what stands behind the valid end of the old one.
+    ///
+    /// # Errors
+    /// [`LedgerError`].
+    pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
+        let previous = Previous {
+            file: segment::file_name(self.position.segment),
+            length: self.position.offset,
+            lines: self.position.lines,
+            head: self.position.head.to_string(),
+        };
+        let body = serde_json::to_string(&Segment { previous, rest })
+            .map_err(|error| LedgerError::Line(LineError::Body(error.to_string())))?;
+        let mut start = self.position.clone();
+        start.segment = start.segment.saturating_add(1);
+        start.offset = 0;
+        start.lines = 0;
+        let rendered = render_batch(&start, &self.signer, &[("segment", body)])?;
+        self.file = write_segment(self.disk.as_ref(), start.segment, &rendered.bytes)?;
+        self.position = rendered.after;
+        Ok(())
+    }
+
+    /// The bytes of a line.
+    ///
+    /// # Errors
+    /// [`LedgerError::Disk`].
+    pub fn read_line(&self, location: Location) -> Result<Vec<u8>, LedgerError> {
+        read_line(self.disk.as_ref(), location)
+    }
+}
+
+/// The bytes of a line of any segment.
+///
+/// # Errors
+/// [`LedgerError::Disk`].
+pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerError> {
+    let path = segment::path(location.segment);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+    let length = usize::try_from(location.length).unwrap_or(usize::MAX);
+    disk::read_exact_at(file.as_ref(), location.offset, length.min(line::LINE_BYTES_MAX)).map_err(fail)
+}
+
+/// Writes a whole segment file so that it is there as a whole or not at all.
+fn write_segment(disk: &dyn Disk, number: u32, bytes: &[u8]) -> Result<Box<dyn LogFile>, LedgerError> {
+    let path = segment::path(number);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    if disk.stat(&path).map_err(fail)?.is_some() {
+        return Err(fail(io::ErrorKind::AlreadyExists.into()));
+    }
+    disk::replace(disk, &path, bytes, Mode::Shared, true).map_err(fail)?;
+    disk.open_log(&path, Access::Append).map_err(fail)
+}
+
+fn render_batch(
+    start: &Position,
+    signer: &LogSigner,
+    bodies: &[(&str, String)],
+) -> Result<Rendered, LedgerError> {
+    let mut after = start.clone();
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut leaves = Vec::new();
+    let mut lengths = Vec::new();
+    let mut push = |after: &mut Position, kind: &str, body: &str| -> Result<(), LedgerError> {
+        let line = line::render(&after.head, after.seq, after.batch, kind, body)?;
+        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
+        after.head = leaf_hash(line.as_bytes());
+        after.frontier.push(after.head);
+        after.seq += 1;
+        after.lines += 1;
+        after.offset += length + 1;
+        after.last_length = length;
+        leaves.push(after.head);
+        lengths.push(length);
+        bytes.extend_from_slice(line.as_bytes());
+        bytes.push(b'\n');
+        Ok(())
+    };
+    for (kind, body) in bodies {
+        push(&mut after, kind, body)?;
+    }
+    let root = after.frontier.root();
+    let seal = Seal::sign(&signer.seal, &signer.origin, after.seq, &root, &after.head);
+    push(&mut after, "seal", &seal.body())?;
+    after.root = root;
+    after.batch += 1;
+    let total = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    if total > BATCH_BYTES_MAX {
+        return Err(LedgerError::BatchTooLong(total));
+    }
+    Ok(Rendered { bytes, leaves, lengths, after })
+}

@@ -1,0 +1,14 @@
+//! The audit ledger: one plain-text file that is audit trail, write-ahead log, hash chain and RFC 6962
+//! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
+
+pub mod line;
+pub mod log;
+pub mod note;
+pub mod recover;
+pub mod scan;
+pub mod seal;
+pub mod segment;
+pub mod tree;
+pub mod verify;
+
+pub use log::{Ledger, LedgerError, Position};

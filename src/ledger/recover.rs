@@ -1,0 +1,299 @@
+//! Opening a ledger after whatever happened: clean, torn or corrupt. Read-only until that is decided;
+//! corrupt is never repaired.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::log::{CHECKPOINT_FILE, Ledger, LedgerError, LogSigner, Position};
+use super::note::{self, Checkpoint};
+use super::scan::{self, LogIdentity, RestKind, SealedLine, SegmentEnd};
+use super::segment::{self, AUDIT_DIR, Rest, Segment};
+use super::tree::{Hash, leaf_hash};
+use crate::host::disk::{self, Access, Disk, LogFile};
+
+/// Why a ledger was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Corruption {
+    /// The file.
+    pub file: String,
+    /// Offset of the first bad line.
+    pub offset: u64,
+    /// What is wrong.
+    pub why: String,
+    /// Number of lines that verify.
+    pub valid_lines: u64,
+    /// The last valid seal: size and root.
+    pub last_seal: (u64, Hash),
+}
+
+impl fmt::Display for Corruption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "ledger `{}` is corrupt at byte {}: {}; {} lines verify, the last valid seal has size {} and root {}. \
+             Nothing was changed: keep a copy, then compare with a copy or head you trust",
+            self.file, self.offset, self.why, self.valid_lines, self.last_seal.0, self.last_seal.1
+        )
+    }
+}
+
+/// What recovery found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// The log ends at a seal.
+    Clean,
+    /// A batch was never sealed durably; it is frozen in the old segment and a new one was begun.
+    Torn(Rest),
+}
+
+/// Numbers of all segments in the log's folder, which must follow on from 1.
+///
+/// # Errors
+/// What the disk says; [`LedgerError::Corrupt`] for a gap.
+pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
+    let fail = |source| LedgerError::Disk { path: dir.to_owned(), source };
+    let mut numbers = Vec::new();
+    for entry in disk.read_dir(dir).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        numbers.extend(entry.name.to_str().and_then(segment::number_of));
+    }
+    numbers.sort_unstable();
+    for (expected, number) in (1..).zip(&numbers) {
+        if expected != *number {
+            return Err(corrupt(&Position::start(), expected, 0, "this segment is missing".to_owned()));
+        }
+    }
+    if numbers.is_empty() {
+        return Err(corrupt(&Position::start(), 1, 0, "there is no log".to_owned()));
+    }
+    Ok(numbers)
+}
+
+fn corrupt(at: &Position, segment: u32, offset: u64, why: String) -> LedgerError {
+    LedgerError::Corrupt(Box::new(Corruption {
+        file: segment::file_name(segment),
+        offset,
+        why,
+        valid_lines: at.seq,
+        last_seal: (at.seq.saturating_sub(1), at.root),
+    }))
+}
+
+/// Opens the ledger for writing. With `anchor`, a place remembered by state.db, only what stands behind
+/// it is read and handed to `visit`; without, everything.
+///
+/// # Errors
+/// [`LedgerError::Corrupt`], never repaired; [`LedgerError::NotOnLog`] if the anchor is not on this log;
+/// what the disk says.
+pub fn open(
+    disk: Arc<dyn Disk>,
+    signer: LogSigner,
+    anchor: Option<Position>,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> Result<(Ledger, Found), LedgerError> {
+    let numbers = segments(disk.as_ref(), Path::new(AUDIT_DIR))?;
+    let last = numbers.last().copied().unwrap_or(1);
+    settle(disk.as_ref(), last)?;
+    let identity = signer.identity();
+    let remembered = read_checkpoint(disk.as_ref(), &signer)?;
+    let mut heads = HeadCheck::new(remembered, anchor.as_ref());
+    let (end, file) = scan_from(disk.as_ref(), anchor, last, &identity, &mut |line| {
+        heads.see(line);
+        visit(line)
+    })?;
+    let position = end.position.clone();
+    heads.judge(&position)?;
+    let rest = scan::examine_rest(file.as_ref(), &end)
+        .map_err(|source| LedgerError::Disk { path: segment::path(last), source })?;
+    let mut ledger = Ledger::at(disk, signer, file, position.clone());
+    match rest {
+        RestKind::Nothing => Ok((ledger, Found::Clean)),
+        RestKind::Torn(rest) => {
+            ledger.cut(Some(rest.clone()))?;
+            Ok((ledger, Found::Torn(rest)))
+        }
+        RestKind::Corrupt(bad) => Err(corrupt(&position, last, bad.offset, bad.why)),
+    }
+}
+
+/// Step 0: what is in the page cache only must not be taken for durable, or a seal could be published and
+/// then lost to a power cut.
+fn settle(disk: &dyn Disk, last: u32) -> Result<(), LedgerError> {
+    let path = segment::path(last);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+    file.sync_data().map_err(fail)?;
+    disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
+    file.drop_cache().map_err(fail)
+}
+
+/// Scans from the anchor, or the beginning, through all segments.
+fn scan_from(
+    disk: &dyn Disk,
+    anchor: Option<Position>,
+    last: u32,
+    identity: &LogIdentity,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> Result<(SegmentEnd, Box<dyn LogFile>), LedgerError> {
+    let mut start = match anchor {
+        Some(anchor) => check_anchor(disk, anchor, last)?,
+        None => Position::start(),
+    };
+    let mut before: Option<SegmentEnd> = None;
+    loop {
+        let number = start.segment;
+        let path = segment::path(number);
+        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+        let mut header = None;
+        let begins = start.offset == 0;
+        let mut first = true;
+        let end = scan::scan_segment(file.as_ref(), &start, identity, &mut |line| {
+            if first && begins && line.kind == "segment" {
+                header = Some(line.body.clone());
+            }
+            first = false;
+            visit(line)
+        })
+        .map_err(fail)?;
+        if end.position.seq == start.seq && begins {
+            // Where the file before ended early, that is where the damage is.
+            if let Some(bad) = before.and_then(|before| before.bad) {
+                let why = format!("{}; the next segment does not follow on from there", bad.why);
+                return Err(corrupt(&start, number.saturating_sub(1), bad.offset, why));
+            }
+            let why = end.bad.map_or_else(|| "the file is empty".to_owned(), |bad| bad.why);
+            return Err(corrupt(&start, number, 0, why));
+        }
+        if begins && number > 1 {
+            check_header(disk, &start, header.as_deref())?;
+        }
+        if number == last {
+            return Ok((end, file));
+        }
+        start = end.position.clone();
+        before = Some(end);
+        start.segment = start.segment.saturating_add(1);
+        start.offset = 0;
+        start.lines = 0;
+    }
+}
+
+/// The anchor must be a sealed place of this log: the line before it hashes to its head.
+fn check_anchor(disk: &dyn Disk, anchor: Position, last: u32) -> Result<Position, LedgerError> {
+    if anchor.segment > last || anchor.segment == 0 {
+        return Err(LedgerError::NotOnLog);
+    }
+    let path = segment::path(anchor.segment);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+    let whole = anchor.last_length.saturating_add(1);
+    let Some(offset) =
+        anchor.offset.checked_sub(whole).filter(|_| file.len().is_ok_and(|n| n >= anchor.offset))
+    else {
+        return Err(LedgerError::NotOnLog);
+    };
+    let length = usize::try_from(whole).unwrap_or(usize::MAX).min(super::line::LINE_BYTES_MAX + 1);
+    let bytes = disk::read_exact_at(file.as_ref(), offset, length).map_err(fail)?;
+    match bytes.split_last() {
+        Some((b'\n', line)) if leaf_hash(line) == anchor.head => Ok(anchor),
+        _ => Err(LedgerError::NotOnLog),
+    }
+}
+
+/// A segment's first line must tell exactly how the file before it ends.
+fn check_header(disk: &dyn Disk, start: &Position, header: Option<&str>) -> Result<(), LedgerError> {
+    let number = start.segment;
+    let before = number.saturating_sub(1);
+    let bad = |why: &str| Err(corrupt(start, number, 0, why.to_owned()));
+    let Some(header) = header else { return bad("it does not begin with a segment line") };
+    let Ok(header) = serde_json::from_str::<Segment>(header) else {
+        return bad("its segment line cannot be read");
+    };
+    if header.previous.head != start.head.to_string() || header.previous.file != segment::file_name(before) {
+        return bad("its segment line names another end of the file before");
+    }
+    let path = segment::path(before);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+    let file_bytes = file.len().map_err(fail)?;
+    let length = header.previous.length;
+    let end = SegmentEnd { position: Position { offset: length, ..start.clone() }, file_bytes, bad: None };
+    let agrees = match (scan::examine_rest(file.as_ref(), &end).map_err(fail)?, &header.rest) {
+        (RestKind::Nothing, None) => file_bytes == length,
+        (RestKind::Torn(found), Some(told)) => found == *told,
+        _ => false,
+    };
+    if !agrees {
+        return Err(corrupt(
+            start,
+            before,
+            length,
+            "its end is not what the next segment tells of it".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// The newest checkpoint this gate published, if it verifies under this log's key. A power cut can leave
+/// an empty or old one: it is published by rename without a sync.
+fn read_checkpoint(disk: &dyn Disk, signer: &LogSigner) -> Result<Option<Checkpoint>, LedgerError> {
+    let path = PathBuf::from(CHECKPOINT_FILE);
+    match disk.read(&path, note::NOTE_BYTES_MAX) {
+        Ok(file) => {
+            let text = String::from_utf8_lossy(&file.bytes);
+            Ok(note::open_checkpoint(&text, signer.verifier(), &signer.origin).ok())
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(LedgerError::Disk { path, source }),
+    }
+}
+
+/// Whether a remembered head is on the log that was scanned.
+struct HeadCheck {
+    remembered: Option<Checkpoint>,
+    root_there: Option<String>,
+    scanned_from: u64,
+}
+
+impl HeadCheck {
+    fn new(remembered: Option<Checkpoint>, anchor: Option<&Position>) -> HeadCheck {
+        let mut check =
+            HeadCheck { remembered, root_there: None, scanned_from: anchor.map_or(0, |anchor| anchor.seq) };
+        if let (Some(head), Some(anchor)) = (&check.remembered, anchor) {
+            if head.size.checked_add(1) == Some(anchor.seq) {
+                check.root_there = Some(anchor.root.to_string());
+            }
+        }
+        check
+    }
+
+    fn see(&mut self, line: &SealedLine) {
+        if line.kind == "seal" && self.remembered.as_ref().is_some_and(|head| head.size == line.seq) {
+            // The scan has compared the seal's root with the tree.
+            self.root_there =
+                serde_json::from_str::<super::seal::Seal>(&line.body).ok().map(|seal| seal.root);
+        }
+    }
+
+    fn judge(&self, end: &Position) -> Result<(), LedgerError> {
+        let Some(head) = &self.remembered else { return Ok(()) };
+        let root = head.root.to_string();
+        let why = match &self.root_there {
+            Some(there) if *there == root => return Ok(()),
+            Some(there) => {
+                format!("the checkpoint of size {} has root {root}, the log has {there}", head.size)
+            }
+            // Older than what state.db vouches for: state.db was written after that checkpoint's batch.
+            None if head.size.saturating_add(1) < self.scanned_from => return Ok(()),
+            None => format!(
+                "the checkpoint knows {} lines with root {root}, the log's last seal is over {}: its tail was cut or damaged",
+                head.size,
+                end.seq.saturating_sub(1)
+            ),
+        };
+        Err(corrupt(end, end.segment, end.offset, why))
+    }
+}

@@ -1,0 +1,290 @@
+//! Reading a segment from a known place: line by line, batch by batch, in bounded memory. The log ends at
+//! the last valid seal; what stands behind it is told apart by [`examine_rest`].
+
+use std::io;
+
+use ed25519_dalek::VerifyingKey;
+use sha2::{Digest, Sha256};
+
+use super::line::{self, LINE_BYTES_MAX, Line};
+use super::log::Position;
+use super::seal::Seal;
+use super::segment::Rest;
+use super::tree::{Hash, leaf_hash};
+use crate::host::disk::LogFile;
+use crate::wire::signing;
+
+/// Longest batch in bytes, seal included. What is written never exceeds it, so a longer rest cannot be
+/// one torn batch.
+pub const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
+
+const CHUNK_BYTES: usize = 1024 * 1024;
+
+/// What a scan needs to know of the log.
+#[derive(Clone, Debug)]
+pub struct LogIdentity {
+    /// Its origin.
+    pub origin: String,
+    /// Its seal key.
+    pub seal_key: VerifyingKey,
+}
+
+/// A sealed line and where it stands.
+#[derive(Clone, Debug)]
+pub struct SealedLine {
+    /// Segment number.
+    pub segment: u32,
+    /// Offset in the segment's file.
+    pub offset: u64,
+    /// Number of the line.
+    pub seq: u64,
+    /// What it is.
+    pub kind: String,
+    /// Its body as a JSON object.
+    pub body: String,
+    /// Its length without the LF.
+    pub length: u64,
+}
+
+/// A line that does not continue the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadLine {
+    /// Offset in the segment's file.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+/// Where the valid part of a segment ends.
+#[derive(Clone, Debug)]
+pub struct SegmentEnd {
+    /// Behind its last valid seal.
+    pub position: Position,
+    /// Bytes of the file.
+    pub file_bytes: u64,
+    /// The first line behind that seal that does not continue the log, if anything is there.
+    pub bad: Option<BadLine>,
+}
+
+/// Lines of a file from an offset on, in chunks.
+pub struct LineReader<'a> {
+    file: &'a dyn LogFile,
+    offset: u64,
+    buffer: Vec<u8>,
+    start: usize,
+}
+
+/// One line, or why there is none.
+pub enum NextLine {
+    /// Offset and bytes without LF.
+    Line(u64, Vec<u8>),
+    /// The file ends here; so many bytes without an LF stand at the end.
+    End(usize),
+    /// More than [`LINE_BYTES_MAX`] bytes without an LF, from this offset.
+    TooLong(u64),
+}
+
+impl<'a> LineReader<'a> {
+    /// Reads from `offset` on.
+    pub fn new(file: &'a dyn LogFile, offset: u64) -> LineReader<'a> {
+        LineReader { file, offset, buffer: Vec::new(), start: 0 }
+    }
+
+    fn pending(&self) -> &[u8] {
+        self.buffer.get(self.start..).unwrap_or_default()
+    }
+
+    /// The next line.
+    ///
+    /// # Errors
+    /// What the file says.
+    pub fn next_line(&mut self) -> io::Result<NextLine> {
+        let mut searched = 0;
+        loop {
+            let pending = self.pending();
+            let found = pending.get(searched..).unwrap_or_default().iter().position(|b| *b == b'\n');
+            if let Some(at) = found.map(|at| at + searched) {
+                let line = pending.get(..at).unwrap_or_default().to_vec();
+                let offset = self.offset;
+                self.start += at + 1;
+                self.offset += u64::try_from(at + 1).unwrap_or(u64::MAX);
+                return Ok(NextLine::Line(offset, line));
+            }
+            searched = pending.len();
+            if searched > LINE_BYTES_MAX {
+                return Ok(NextLine::TooLong(self.offset));
+            }
+            if self.fill()? == 0 {
+                return Ok(NextLine::End(searched));
+            }
+        }
+    }
+
+    fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let held = self.buffer.len();
+        let at = self.offset.saturating_add(u64::try_from(held).unwrap_or(u64::MAX));
+        self.buffer.resize(held + CHUNK_BYTES, 0);
+        let read = loop {
+            match self.file.read_at(at, self.buffer.get_mut(held..).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                other => break other,
+            }
+        };
+        self.buffer.truncate(held + read.as_ref().copied().unwrap_or(0));
+        read
+    }
+}
+
+/// Scans a segment from `start` to its last valid seal and hands every line of a sealed batch to `visit`.
+///
+/// # Errors
+/// What the file says, or what `visit` says.
+pub fn scan_segment(
+    file: &dyn LogFile,
+    start: &Position,
+    identity: &LogIdentity,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> io::Result<SegmentEnd> {
+    let mut reader = LineReader::new(file, start.offset);
+    let mut sealed = start.clone();
+    let mut at = start.clone();
+    let mut batch: Vec<SealedLine> = Vec::new();
+    let bad = loop {
+        let (offset, bytes) = match reader.next_line()? {
+            NextLine::Line(offset, bytes) => (offset, bytes),
+            NextLine::End(0) => {
+                break (at.seq != sealed.seq).then(|| BadLine {
+                    offset: at.offset,
+                    why: "the file ends before the batch is sealed".to_owned(),
+                });
+            }
+            NextLine::End(_) => {
+                break Some(BadLine { offset: at.offset, why: "the file ends inside a line".to_owned() });
+            }
+            NextLine::TooLong(offset) => {
+                break Some(BadLine { offset, why: format!("a line is longer than {LINE_BYTES_MAX} bytes") });
+            }
+        };
+        let (line, is_seal) = match continue_log(&mut at, offset, &bytes, identity) {
+            Ok(continued) => continued,
+            Err(why) => break Some(BadLine { offset, why }),
+        };
+        batch.push(line);
+        if at.offset.saturating_sub(sealed.offset) > BATCH_BYTES_MAX {
+            break Some(BadLine { offset, why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes") });
+        }
+        if is_seal {
+            for line in batch.drain(..) {
+                visit(&line)?;
+            }
+            at.batch += 1;
+            sealed = at.clone();
+        }
+    };
+    Ok(SegmentEnd { position: sealed, file_bytes: file.len()?, bad })
+}
+
+/// Checks that a line continues the log at `at` and moves `at` behind it.
+fn continue_log(
+    at: &mut Position,
+    offset: u64,
+    bytes: &[u8],
+    identity: &LogIdentity,
+) -> Result<(SealedLine, bool), String> {
+    let line = line::parse(bytes).map_err(|error| error.to_string())?;
+    if line.seq != at.seq || line.batch != at.batch {
+        return Err(format!(
+            "line {} of batch {} where line {} of batch {} should stand",
+            line.seq, line.batch, at.seq, at.batch
+        ));
+    }
+    if line.prev != at.head {
+        return Err(format!("line {} does not name the line before it", line.seq));
+    }
+    let is_seal = line.kind == "seal";
+    if is_seal {
+        at.root = check_seal(at, &line, identity)?;
+    }
+    let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+    let sealed = SealedLine {
+        segment: at.segment,
+        offset,
+        seq: line.seq,
+        kind: line.kind.to_owned(),
+        body: line.body(),
+        length,
+    };
+    at.head = leaf_hash(bytes);
+    at.frontier.push(at.head);
+    at.seq += 1;
+    at.lines += 1;
+    at.offset = offset.saturating_add(length).saturating_add(1);
+    at.last_length = length;
+    Ok((sealed, is_seal))
+}
+
+fn check_seal(at: &Position, line: &Line<'_>, identity: &LogIdentity) -> Result<Hash, String> {
+    let body = line.body();
+    let seal: Seal =
+        serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
+    let root = at.frontier.root();
+    if seal.body() != body {
+        return Err(format!("the seal at line {} is not written as seals are", line.seq));
+    }
+    if seal.size != line.seq || seal.root != root.to_string() {
+        return Err(format!(
+            "the seal at line {} has another size or root than the lines before it",
+            line.seq
+        ));
+    }
+    if !seal.verifies(&identity.seal_key, &identity.origin, &root, &line.prev) {
+        return Err(format!("the signature of the seal at line {} does not verify", line.seq));
+    }
+    Ok(root)
+}
+
+/// What stands behind the last valid seal of a segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestKind {
+    /// Nothing.
+    Nothing,
+    /// One batch that was never sealed durably and never answered.
+    Torn(Rest),
+    /// Something that a torn batch cannot be.
+    Corrupt(BadLine),
+}
+
+/// Tells a torn batch from damage. A later batch is written only after the earlier one was synced, so a
+/// line of a later batch in the rest, or more bytes than a batch can have, is damage.
+///
+/// # Errors
+/// What the file says.
+pub fn examine_rest(file: &dyn LogFile, end: &SegmentEnd) -> io::Result<RestKind> {
+    let offset = end.position.offset;
+    let length = end.file_bytes.saturating_sub(offset);
+    if length == 0 {
+        return Ok(RestKind::Nothing);
+    }
+    let damaged = |why: String| {
+        let first = end.bad.clone().unwrap_or(BadLine { offset, why: String::new() });
+        RestKind::Corrupt(BadLine { offset: first.offset, why: format!("{}; {why}", first.why) })
+    };
+    if length > BATCH_BYTES_MAX {
+        return Ok(damaged(format!(
+            "{length} bytes stand behind the last valid seal, more than a batch has"
+        )));
+    }
+    let bytes =
+        crate::host::disk::read_exact_at(file, offset, usize::try_from(length).unwrap_or(usize::MAX))?;
+    for start in bytes.split(|byte| *byte == b'\n') {
+        // Only the start of a line counts, and it is plain ASCII: what follows may be cut or damaged.
+        let prefix: String = start.iter().take(192).map(|byte| char::from(*byte)).collect();
+        if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > end.position.batch) {
+            let why = format!("line {} of batch {} stands behind it", line.seq, line.batch);
+            return Ok(damaged(why));
+        }
+    }
+    Ok(RestKind::Torn(Rest { offset, length, sha256: signing::hex(&Sha256::digest(&bytes)) }))
+}

@@ -1,0 +1,66 @@
+//! Segments: the files a log is cut into, and the line that ties each to the one before.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// A segment is cut after a seal at this length, in bytes.
+pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// Or at this many lines.
+pub const SEGMENT_LINES_MAX: u64 = 65_536;
+
+/// Folder of the log below the home.
+pub const AUDIT_DIR: &str = "audit";
+
+/// Body of a `segment` line, the first of every file but the first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// The file before.
+    pub previous: Previous,
+    /// What lies behind the valid length of that file; null: nothing.
+    pub rest: Option<Rest>,
+}
+
+/// How the file before ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Previous {
+    /// Its name.
+    pub file: String,
+    /// Its valid length in bytes: up to and with its last seal.
+    pub length: u64,
+    /// Its lines.
+    pub lines: u64,
+    /// Leaf hash of its last line, hex.
+    pub head: String,
+}
+
+/// Bytes of a batch that was never sealed and never answered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rest {
+    /// Where they start.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+    /// Their SHA-256, hex.
+    pub sha256: String,
+}
+
+/// `log-00000001.jsonl` for 1.
+pub fn file_name(number: u32) -> String {
+    format!("log-{number:08}.jsonl")
+}
+
+/// Its path below the home.
+pub fn path(number: u32) -> PathBuf {
+    PathBuf::from(AUDIT_DIR).join(file_name(number))
+}
+
+/// The number in a segment's file name.
+pub fn number_of(name: &str) -> Option<u32> {
+    let digits = name.strip_prefix("log-")?.strip_suffix(".jsonl")?;
+    let number = digits.parse().ok().filter(|number| *number > 0)?;
+    (file_name(number) == name).then_some(number)
+}

@@ -1,0 +1,250 @@
+//! Claiming: from a name in the spool to bytes that only the gate has. The file is opened once, without
+//! following links and without blocking, read into memory, and renamed into `spool/work`; the bytes in
+//! memory are what is decided, whatever a writer with an open descriptor does afterwards.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name::{ClaimName, FileName};
+use crate::gate::prepare::{Delivery, Origin, Refusal};
+use crate::host::disk::{Disk, Kind, ReadFile};
+use crate::wire::code::Code;
+use crate::wire::envelope::REQUEST_BYTES_MAX;
+use crate::wire::json;
+
+/// Folder of claimed files below the home.
+pub const WORK_DIR: &str = "spool/work";
+
+/// How often a request is begun before it is given up: one that kills the gate must not do so for ever.
+pub const ATTEMPTS_MAX: u32 = 3;
+
+/// A claimed file with what was read of it.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// Its name in `spool/work`.
+    pub claim: ClaimName,
+    /// What is to be decided.
+    pub delivery: Delivery,
+    /// How many bytes it takes in memory.
+    pub weight: usize,
+}
+
+/// What became of a name in the spool.
+#[derive(Debug)]
+pub enum Looked {
+    /// It is claimed.
+    Claimed(Box<Claimed>),
+    /// It does not parse yet, or is still linked twice: it may be half-written.
+    Unfinished,
+    /// It is gone, or its name is already claimed: another look finds what there is.
+    Skipped,
+}
+
+/// Where a file is claimed from.
+#[derive(Clone, Debug)]
+pub struct From<'a> {
+    /// Which spool.
+    pub origin: &'a Origin,
+    /// Its folder.
+    pub dir: &'a Path,
+    /// The batch that is next.
+    pub batch: u64,
+}
+
+fn path_of_claim(claim: &ClaimName) -> PathBuf {
+    Path::new(WORK_DIR).join(claim.to_name())
+}
+
+/// What reading a file came to.
+enum Read {
+    Bytes(Vec<u8>),
+    Refused(Refusal),
+    Gone,
+}
+
+fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<ReadFile>)> {
+    let refuse = |code, what: String| Ok((Read::Refused(Refusal::new(code, what)), None));
+    let not_a_file = |kind: &str| refuse(Code::NotAFile, format!("`{shown}` is {kind}, not a regular file"));
+    let Some(stat) = disk.stat(path)? else { return Ok((Read::Gone, None)) };
+    match stat.kind {
+        Kind::File => {}
+        Kind::Directory => return not_a_file("a directory"),
+        Kind::Link => return not_a_file("a symbolic link"),
+        Kind::Other => return not_a_file("a FIFO, socket or device"),
+    }
+    let file = match disk.read(path, REQUEST_BYTES_MAX) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
+        }
+        // Swapped for a link or device between the two calls.
+        Err(error) if error.raw_os_error() == Some(40) || error.raw_os_error() == Some(6) => {
+            return not_a_file("no longer a file");
+        }
+        Err(error) => return Err(error),
+    };
+    if file.stat.kind != Kind::File {
+        return not_a_file("no longer a file");
+    }
+    if file.bytes.len() > REQUEST_BYTES_MAX {
+        let what = format!("file `{shown}` is larger than {REQUEST_BYTES_MAX} bytes");
+        return Ok((
+            Read::Refused(Refusal::new(Code::TooLarge, what)),
+            Some(ReadFile { bytes: Vec::new(), ..file }),
+        ));
+    }
+    if file.stat.links != 1 {
+        let what = format!("file `{shown}` has {} hard links", file.stat.links);
+        return Ok((
+            Read::Refused(Refusal::new(Code::LinkedFile, what)),
+            Some(ReadFile { bytes: Vec::new(), ..file }),
+        ));
+    }
+    let stat = file.stat;
+    Ok((Read::Bytes(file.bytes), Some(ReadFile { stat, bytes: Vec::new() })))
+}
+
+/// Looks at one name in a spool folder. `patience` is whether an unfinished file may still wait.
+///
+/// # Errors
+/// What the disk says, other than that the file is gone or may not be read.
+pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> io::Result<Looked> {
+    let file = FileName::of(name);
+    let path = from.dir.join(name);
+    if !file.is_good {
+        let what = format!("`{}` is not a file name for requests", file.shown);
+        return take(disk, from, &path, &file, Err(Refusal::new(Code::BadFileName, what)));
+    }
+    let (content, opened) = read(disk, &path, &file.shown)?;
+    let content = match content {
+        Read::Gone => return Ok(Looked::Skipped),
+        // A sender that links and unlinks instead of renaming is not done yet; a new folder may be an
+        // agent's spool whose rule is being written.
+        Read::Refused(refusal)
+            if patience && (refusal.code == Code::LinkedFile || is_directory(disk, &path)?) =>
+        {
+            return Ok(Looked::Unfinished);
+        }
+        Read::Refused(refusal) => return take(disk, from, &path, &file, Err(refusal)),
+        Read::Bytes(bytes) => bytes,
+    };
+    if json::check_object(&content).is_err() {
+        if patience {
+            return Ok(Looked::Unfinished);
+        }
+        // It is claimed and read once more, and that read decides.
+        return take_and_read(disk, from, &path, &file);
+    }
+    let claimed = take(disk, from, &path, &file, Ok(content))?;
+    if let (Looked::Claimed(claimed), Some(opened)) = (&claimed, opened) {
+        // What was renamed must be what was read: a file swapped in between is read again.
+        let moved = disk.stat(&path_of_claim(&claimed.claim))?;
+        if moved.is_none_or(|moved| moved.id != opened.stat.id) {
+            return reread(disk, claimed.claim.clone(), file.shown);
+        }
+    }
+    Ok(claimed)
+}
+
+fn is_directory(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
+    Ok(disk.stat(path)?.is_some_and(|stat| stat.kind == Kind::Directory))
+}
+
+fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName) -> io::Result<Looked> {
+    match take(disk, from, path, file, Ok(Vec::new()))? {
+        Looked::Claimed(claimed) => reread(disk, claimed.claim, file.shown.clone()),
+        other => Ok(other),
+    }
+}
+
+/// Reads a file in `spool/work` and makes it a claim with that content.
+///
+/// # Errors
+/// What the disk says.
+pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Looked> {
+    let content = match read(disk, &path_of_claim(&claim), &shown)?.0 {
+        Read::Gone => return Ok(Looked::Skipped),
+        Read::Refused(refusal) => Err(refusal),
+        Read::Bytes(bytes) => Ok(bytes),
+    };
+    Ok(claimed(claim, shown, content))
+}
+
+fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Looked {
+    let weight = content.as_ref().map_or(0, Vec::len);
+    let delivery = Delivery { origin: claim.origin.clone(), file: claim.file.clone(), shown, content };
+    Looked::Claimed(Box::new(Claimed { claim, delivery, weight }))
+}
+
+fn take(
+    disk: &dyn Disk,
+    from: &From<'_>,
+    path: &Path,
+    file: &FileName,
+    content: Result<Vec<u8>, Refusal>,
+) -> io::Result<Looked> {
+    let claim =
+        ClaimName { attempt: 1, batch: from.batch, origin: from.origin.clone(), file: file.known_as.clone() };
+    match disk.rename_new(path, &path_of_claim(&claim)) {
+        Ok(()) => Ok(claimed(claim, file.shown.clone(), content)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
+            Ok(Looked::Skipped)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Claims that an earlier process left behind, in name order.
+///
+/// # Errors
+/// What the disk says.
+pub fn left_behind(disk: &dyn Disk) -> io::Result<Vec<ClaimName>> {
+    let mut claims = Vec::new();
+    for entry in disk.read_dir(Path::new(WORK_DIR))? {
+        claims.extend(ClaimName::parse(&entry?.name));
+    }
+    claims.sort_by_key(ClaimName::to_name);
+    Ok(claims)
+}
+
+/// Begins a left-behind claim again under the next attempt; the last one is refused unread.
+///
+/// # Errors
+/// What the disk says.
+pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
+    let shown = claim.file.clone();
+    let next = ClaimName { attempt: claim.attempt.saturating_add(1), ..claim.clone() };
+    match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Looked::Skipped),
+        Err(error) => return Err(error),
+    }
+    if next.file.starts_with('=') {
+        let what = format!("a file name with hash `{}` is not one for requests", next.file);
+        return Ok(claimed(next, shown, Err(Refusal::new(Code::BadFileName, what))));
+    }
+    if next.attempt >= ATTEMPTS_MAX {
+        let what =
+            format!("file `{shown}`: the gate ended {} times while it was deciding this", next.attempt - 1);
+        return Ok(claimed(next, shown, Err(Refusal::new(Code::Internal, what))));
+    }
+    reread(disk, next, shown)
+}
+
+/// Removes a decided claim, or keeps its bytes under `kept` below the spool.
+///
+/// # Errors
+/// What the disk says; a claim that is gone is fine.
+pub fn retire(disk: &dyn Disk, claim: &ClaimName, kept: Option<&str>) -> io::Result<()> {
+    let path = path_of_claim(claim);
+    let done = match kept {
+        Some(kept) => disk.rename(&path, &Path::new("spool").join(kept)),
+        None => disk.remove(&path),
+    };
+    match done {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}

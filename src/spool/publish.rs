@@ -1,0 +1,42 @@
+//! Publishing answers: written under a hidden name, then renamed. Answers are derived from the ledger, so
+//! they are not synced one by one; until they are known to be durable, recovery compares and rewrites them.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::host::disk::{self, Disk, Mode};
+
+/// Path of an answer below the home.
+pub fn path_of(answer: &str) -> PathBuf {
+    Path::new("spool").join(answer)
+}
+
+/// Publishes an answer. A missing folder (of an agent whose spool was removed) is made again.
+///
+/// # Errors
+/// What the disk says.
+pub fn publish(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
+    let path = path_of(answer);
+    match disk::replace(disk, &path, bytes, Mode::Shared, false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            if let Some(dir) = path.parent() {
+                disk.create_dir(dir, Mode::Shared)?;
+            }
+            disk::replace(disk, &path, bytes, Mode::Shared, false)
+        }
+        other => other,
+    }
+}
+
+/// Whether exactly these bytes stand there. That a file exists proves nothing: after a power cut it can be
+/// empty.
+///
+/// # Errors
+/// What the disk says, other than that nothing readable is there.
+pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
+    match disk.read(&path_of(answer), bytes.len()) {
+        Ok(file) => Ok(file.bytes == bytes),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,91 @@
+//! The hint that something came in. An event carries no information but that a scan is worth while;
+//! overflow, lost events, a dead watcher or none at all only cost up to a heartbeat.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+
+use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
+
+use crate::host::disk::{Disk, FileId};
+
+/// How long a scan is waited for without any event.
+pub const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Watches the spool folders.
+pub struct Hints {
+    watcher: Option<RecommendedWatcher>,
+    receiver: Receiver<()>,
+    sender: SyncSender<()>,
+    watched: Vec<(PathBuf, FileId)>,
+    /// Why events do not work, if they do not; the heartbeat serves.
+    pub warning: Option<String>,
+}
+
+/// Whether an event can mean that a file came in. Reading a folder makes events of its own (notify
+/// subscribes to opens as well); a gate that scanned on those would wake itself for ever.
+fn is_hint(event: &notify::Result<Event>) -> bool {
+    match event {
+        Ok(event) => event.need_rescan() || !matches!(event.kind, EventKind::Access(_)),
+        Err(_) => true,
+    }
+}
+
+impl Hints {
+    /// Starts watching; failure is a warning.
+    pub fn start() -> Hints {
+        let (sender, receiver) = sync_channel(1);
+        let wake = sender.clone();
+        let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
+            if is_hint(&event) {
+                // Full means that a wake-up is pending already.
+                let _ = wake.try_send(());
+            }
+        });
+        let (watcher, warning) = match made {
+            Ok(watcher) => (Some(watcher), None),
+            Err(error) => (None, Some(format!("no file events ({error}); looking once a second instead"))),
+        };
+        Hints { watcher, receiver, sender, watched: Vec::new(), warning }
+    }
+
+    /// Watches exactly these folders, below `home`; folders that were replaced are watched anew. Returns
+    /// whether anything changed, so that a scan is due.
+    pub fn arm(&mut self, home: &Path, disk: &dyn Disk, folders: impl Iterator<Item = PathBuf>) -> bool {
+        let Some(watcher) = &mut self.watcher else { return false };
+        let wanted: Vec<(PathBuf, FileId)> = folders
+            .filter_map(|folder| disk.stat(&folder).ok().flatten().map(|stat| (folder, stat.id)))
+            .collect();
+        if wanted == self.watched {
+            return false;
+        }
+        for (folder, _) in self.watched.iter().filter(|old| !wanted.contains(old)) {
+            // A folder that is gone has lost its watch already.
+            let _ = watcher.unwatch(&home.join(folder));
+        }
+        let mut now_watched = Vec::new();
+        for (folder, id) in wanted {
+            let is_new = !self.watched.contains(&(folder.clone(), id));
+            if is_new && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive) {
+                self.warning = Some(format!(
+                    "no file events for `{}` ({error}); looking once a second",
+                    folder.display()
+                ));
+                continue;
+            }
+            now_watched.push((folder, id));
+        }
+        self.watched = now_watched;
+        true
+    }
+
+    /// Waits for a hint or the heartbeat.
+    pub fn wait(&self, at_most: Duration) {
+        let _ = self.receiver.recv_timeout(at_most);
+    }
+
+    /// What wakes [`Hints::wait`] from outside, such as a signal.
+    pub fn waker(&self) -> SyncSender<()> {
+        self.sender.clone()
+    }
+}

@@ -1,0 +1,85 @@
+//! One ledger line into the state and the index.
+
+use std::collections::BTreeSet;
+
+use super::store::{Store, StoreError};
+use crate::gate::record::Decision;
+use crate::gate::state::FoldError;
+use crate::gate::{Change, Record, Seen, State};
+use crate::trading;
+use crate::trading::requests::ClosedOrder;
+use crate::wire::code::Code;
+
+/// Why a line cannot be folded.
+#[derive(Debug, thiserror::Error)]
+pub enum FoldFailure {
+    /// It does not fit the state before it.
+    #[error("line {seq} does not fit the lines before it: {source}")]
+    State {
+        /// Which line.
+        seq: u64,
+        /// Why.
+        source: FoldError,
+    },
+    /// The index.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Applies line `seq` to the state and the index, and keeps count of answers not known to be durable.
+///
+/// # Errors
+/// [`FoldFailure`].
+pub fn fold(
+    state: &mut State,
+    store: &Store,
+    outstanding: &mut BTreeSet<u64>,
+    seq: u64,
+    record: &Record,
+) -> Result<(), FoldFailure> {
+    let mut ordinal = 0;
+    for change in record.changes() {
+        match change {
+            Change::Book(trading::Change::OrderFilled(fill)) => {
+                store.insert_fill(seq, ordinal, fill)?;
+                ordinal += 1;
+            }
+            Change::Book(trading::Change::OrderClosed { order_id, end, .. }) => {
+                if let Some(order) = state.book.orders.get(order_id) {
+                    let strategy = order.strategy.clone();
+                    store.insert_closed_order(&ClosedOrder { order_id: *order_id, strategy, end: *end })?;
+                }
+            }
+            _ => {}
+        }
+        state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
+    }
+    state.tick(record.timestamp());
+    match record {
+        Record::Decision(decision) => {
+            outstanding.insert(seq);
+            if let Some((id, seen)) = consumed_id(decision, seq) {
+                store.insert_request(id, &decision.spool, &seen)?;
+            }
+        }
+        Record::Published(published) => {
+            *outstanding = outstanding.split_off(&published.up_to.saturating_add(1))
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The id that this decision used up: only requests with a good signature count as seen, and an answer
+/// that left another one standing uses up nothing.
+fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
+    let stands_aside = matches!(
+        decision.metadata.code,
+        Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
+    );
+    if decision.key_id.is_none() || stands_aside || decision.metadata.replay_of.is_some() {
+        return None;
+    }
+    let seen = Seen { source: decision.source.clone()?, request_hash: decision.request_hash.clone()?, seq };
+    Some((decision.request_id.as_deref()?, seen))
+}

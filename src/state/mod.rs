@@ -1,0 +1,8 @@
+//! The ledger folded: the bounded part as a snapshot, the unbounded part as an index in SQLite. Both are
+//! caches; `spoolgate rebuild` makes them again from the ledger.
+
+pub mod fold;
+pub mod store;
+
+pub use fold::fold;
+pub use store::{Snapshot, Store, StoreError};

@@ -1,0 +1,344 @@
+//! `state/state.db`: what decisions look up and would grow without bound in memory.
+//!
+//! A batch runs inside one transaction that is committed after its lines are durable: look-ups see the
+//! batch's own requests, and a crash in between only leaves the index behind the ledger, from where it is
+//! rolled forward at the next start. WAL without syncs: a power cut can lose commits, never order.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use crate::gate::{Seen, State};
+use crate::ledger::log::{Location, StoredPosition};
+use crate::trading::order::Fill;
+use crate::trading::requests::ClosedOrder;
+use crate::wire::ids::OrderId;
+use crate::wire::time::Time;
+
+/// Path of the index below the home.
+pub const STATE_FILE: &str = "state/state.db";
+
+/// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
+const STORE_VERSION: i64 = 1;
+
+/// What went wrong with the index.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite.
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    Database(#[from] rusqlite::Error),
+    /// A value that cannot be read back.
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    Damaged(String),
+}
+
+impl From<serde_json::Error> for StoreError {
+    fn from(error: serde_json::Error) -> StoreError {
+        StoreError::Damaged(error.to_string())
+    }
+}
+
+/// The bounded state at a sealed place of the ledger.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// The place.
+    pub position: StoredPosition,
+    /// The state there.
+    pub state: State,
+    /// Decision lines before that place whose answers are not known to be durable.
+    pub outstanding: Vec<u64>,
+}
+
+/// The open index.
+#[derive(Debug)]
+pub struct Store {
+    database: Connection,
+}
+
+const TABLES: &str = "
+    CREATE TABLE requests (
+        source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, seq INTEGER NOT NULL,
+        PRIMARY KEY (source, id)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX requests_by_spool ON requests (spool, id);
+    CREATE TABLE lines (
+        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE fills (
+        seq INTEGER NOT NULL, ordinal INTEGER NOT NULL, recorded_ms INTEGER NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (seq, ordinal)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX fills_by_time ON fills (recorded_ms, seq, ordinal);
+    CREATE TABLE snapshot (only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL) STRICT;
+";
+
+fn to_sql(n: u64) -> Result<i64, StoreError> {
+    i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is beyond what SQLite counts")))
+}
+
+fn from_sql(n: i64) -> Result<u64, StoreError> {
+    u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} where a count should stand")))
+}
+
+impl Store {
+    /// Opens the index of a home, empty if it is not there or of another version.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(home: &Path) -> Result<Store, StoreError> {
+        Store::prepare(Connection::open(home.join(STATE_FILE))?)
+    }
+
+    /// Opens the index for reading while another process may write it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
+        database.busy_timeout(std::time::Duration::from_secs(5))?;
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+        }
+        Ok(Store { database })
+    }
+
+    /// An index that lives as long as this value.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn in_memory() -> Result<Store, StoreError> {
+        Store::prepare(Connection::open_in_memory()?)
+    }
+
+    fn prepare(database: Connection) -> Result<Store, StoreError> {
+        database.busy_timeout(std::time::Duration::from_secs(5))?;
+        database.pragma_update(None, "journal_mode", "WAL")?;
+        database.pragma_update(None, "synchronous", "NORMAL")?;
+        database.set_prepared_statement_cache_capacity(32);
+        let store = Store { database };
+        let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            store.clear()?;
+        }
+        Ok(store)
+    }
+
+    /// Forgets everything.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn clear(&self) -> Result<(), StoreError> {
+        self.database.execute_batch(
+            "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
+             DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot;",
+        )?;
+        self.database.execute_batch(TABLES)?;
+        self.database.pragma_update(None, "user_version", STORE_VERSION)?;
+        Ok(self.database.execute_batch("COMMIT")?)
+    }
+
+    /// Begins the transaction of a batch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn begin(&self) -> Result<(), StoreError> {
+        Ok(self.database.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn commit(&self) -> Result<(), StoreError> {
+        Ok(self.database.execute_batch("COMMIT")?)
+    }
+
+    /// The last snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        let body: Option<String> =
+            self.database.query_row("SELECT body FROM snapshot", [], |row| row.get(0)).optional()?;
+        Ok(body.map(|body| serde_json::from_str(&body)).transpose()?)
+    }
+
+    /// Replaces the snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn save_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let body = serde_json::to_string(snapshot)?;
+        self.database
+            .execute("INSERT OR REPLACE INTO snapshot (only, body) VALUES (1, ?1)", params![body])?;
+        Ok(())
+    }
+
+    /// Remembers a request whose signature was good.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached("INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![seen.source, id, spool, seen.request_hash, to_sql(seen.seq)?])?;
+        Ok(())
+    }
+
+    fn seen_where(&self, sql: &str, first: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        let row: Option<(String, String, i64)> = self
+            .database
+            .prepare_cached(sql)?
+            .query_row(params![first, id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        row.map(|(source, request_hash, seq)| Ok(Seen { source, request_hash, seq: from_sql(seq)? }))
+            .transpose()
+    }
+
+    /// The request of this source and id.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        self.seen_where(
+            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2",
+            source,
+            id,
+        )
+    }
+
+    /// The first request under this id in this spool.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        let sql = "SELECT source, request_hash, seq FROM requests WHERE spool = ?1 AND id = ?2 ORDER BY seq LIMIT 1";
+        self.seen_where(sql, spool, id)
+    }
+
+    /// Remembers where a decision line stands.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_line(&self, seq: u64, location: Location) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "INSERT OR REPLACE INTO lines (seq, segment, start, length) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![
+                to_sql(seq)?,
+                location.segment,
+                to_sql(location.offset)?,
+                to_sql(location.length)?
+            ])?;
+        Ok(())
+    }
+
+    /// Where a decision line stands.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn line(&self, seq: u64) -> Result<Option<Location>, StoreError> {
+        let row: Option<(u32, i64, i64)> = self
+            .database
+            .prepare_cached("SELECT segment, start, length FROM lines WHERE seq = ?1")?
+            .query_row(params![to_sql(seq)?], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .optional()?;
+        row.map(|(segment, offset, length)| {
+            Ok(Location { segment, offset: from_sql(offset)?, length: from_sql(length)? })
+        })
+        .transpose()
+    }
+
+    /// Remembers how an order ended.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_closed_order(&self, order: &ClosedOrder) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached("INSERT OR REPLACE INTO closed_orders (order_id, body) VALUES (?1, ?2)")?
+            .execute(params![order.order_id.to_string(), serde_json::to_string(order)?])?;
+        Ok(())
+    }
+
+    /// How an order ended.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn closed_order(&self, order_id: OrderId) -> Result<Option<ClosedOrder>, StoreError> {
+        let body: Option<String> = self
+            .database
+            .prepare_cached("SELECT body FROM closed_orders WHERE order_id = ?1")?
+            .query_row(params![order_id.to_string()], |row| row.get(0))
+            .optional()?;
+        Ok(body.map(|body| serde_json::from_str(&body)).transpose()?)
+    }
+
+    /// Remembers a fill: the `ordinal`-th of line `seq`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_fill(&self, seq: u64, ordinal: u32, fill: &Fill) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "INSERT OR REPLACE INTO fills (seq, ordinal, recorded_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![to_sql(seq)?, ordinal, fill.recorded_at.ms(), serde_json::to_string(fill)?])?;
+        Ok(())
+    }
+
+    /// Fills recorded at or after `since`, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn fills_since(&self, since: Time, limit: usize) -> Result<Vec<Fill>, StoreError> {
+        Ok(self.numbered_fills_since(since, limit)?.into_iter().map(|(_, fill)| fill).collect())
+    }
+
+    /// The same with the number of their line and their place in it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn numbered_fills_since(
+        &self,
+        since: Time,
+        limit: usize,
+    ) -> Result<Vec<((u64, u32), Fill)>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.database.prepare_cached(
+            "SELECT seq, ordinal, body FROM fills WHERE recorded_ms >= ?1 ORDER BY recorded_ms, seq, ordinal LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![since.ms(), limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, row.get::<_, String>(2)?))
+        })?;
+        rows.map(|row| {
+            let (seq, ordinal, body) = row?;
+            Ok(((from_sql(seq)?, ordinal), serde_json::from_str(&body)?))
+        })
+        .collect()
+    }
+
+    /// All rows of all tables but the snapshot, in order: for comparing two indexes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn dump(&self) -> Result<Vec<String>, StoreError> {
+        let mut rows = Vec::new();
+        for sql in [
+            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id",
+            "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length FROM lines ORDER BY seq",
+            "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
+            "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
+        ] {
+            let mut statement = self.database.prepare(sql)?;
+            let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+            rows.extend(found.collect::<Result<Vec<String>, _>>()?);
+        }
+        Ok(rows)
+    }
+}
