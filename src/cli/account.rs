@@ -1,0 +1,54 @@
+//! `spoolgate account`: deposits and withdrawals, which are never read as profit or loss.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::Principal;
+
+use super::handover;
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Put money into the account.
+    #[command(after_help = "Examples:\n  spoolgate account deposit 5000 --reason \"opening balance\"")]
+    Deposit(Args),
+    /// Take money out of the account.
+    #[command(after_help = "Examples:\n  spoolgate account withdraw 100.50 --reason \"to savings\"")]
+    Withdraw(Args),
+}
+
+/// An adjustment.
+#[derive(clap::Args)]
+pub struct Args {
+    /// How much, account currency, above 0.
+    amount: String,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let (args, is_deposit) = match command {
+        Command::Deposit(args) => (args, true),
+        Command::Withdraw(args) => (args, false),
+    };
+    let amount = Amount::parse_wire(&args.amount)?;
+    if !amount.is_positive() {
+        bail!("the amount is {amount}; it must be above 0");
+    }
+    let signed = if is_deposit { amount } else { -amount };
+    let person = Principal::parse(&args.person)?;
+    let payload = serde_json::json!({"amount": signed, "reason": args.reason});
+    handover::administer(home, &person, "account.adjust", &payload, output, |answer| {
+        let data = answer.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default();
+        format!("{data} (ledger line {})", answer.audit_ref)
+    })
+}

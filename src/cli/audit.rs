@@ -1,0 +1,282 @@
+//! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+use spoolgate::gate::Record;
+use spoolgate::host::disk::{Access, Disk};
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::ledger::scan::{LineReader, NextLine};
+use spoolgate::ledger::verify::{self, Options, Reached, Report};
+use spoolgate::ledger::{line, recover, segment};
+use spoolgate::wire::code::Exit;
+
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Verify the whole ledger.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit verify /evidence/audit --strict --key 'example.org/log+1a2b3c4d+AZ...'\n  spoolgate audit verify --head yesterday.checkpoint\n\nExit code 5 if anything does not verify."
+    )]
+    Verify(VerifyArgs),
+    /// Show the last lines.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit tail\n  spoolgate --format json audit tail -n 100 | jq 'select(.kind==\"decision\")'"
+    )]
+    Tail(TailArgs),
+    /// Show one line, or the lines of a request.
+    #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
+    Show(ShowArgs),
+}
+
+/// Verify.
+#[derive(clap::Args)]
+pub struct VerifyArgs {
+    /// The audit folder; absent: that of the home.
+    dir: Option<PathBuf>,
+    /// Parse every line, write it again and demand the same bytes.
+    #[arg(long)]
+    strict: bool,
+    /// A checkpoint noted earlier; must lie on this log.
+    #[arg(long, value_name = "FILE")]
+    head: Vec<PathBuf>,
+    /// The log's verifier key noted earlier; the log must have it.
+    #[arg(long, value_name = "VKEY")]
+    key: Option<String>,
+}
+
+/// Show the last lines.
+#[derive(clap::Args)]
+pub struct TailArgs {
+    /// How many.
+    #[arg(short = 'n', long, default_value_t = 20)]
+    lines: usize,
+    /// Also seals and other lines that decide nothing.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Show one line.
+#[derive(clap::Args)]
+pub struct ShowArgs {
+    /// Number of the line (an answer's auditRef), or id of a request.
+    what: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Verify(args) => verify(home, args, output),
+        Command::Tail(args) => tail(home, args, output),
+        Command::Show(args) => show(home, args, output),
+    }
+}
+
+/// Verifies a ledger and prints what was found.
+fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
+    let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
+    let mut options = Options {
+        strict: args.strict,
+        key: args.key.as_deref().map(str::parse).transpose().context("--key")?,
+        heads: Vec::new(),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    for head in &args.head {
+        let text = fs::read_to_string(head).with_context(|| format!("head `{}`", head.display()))?;
+        options.heads.push((head.display().to_string(), text));
+    }
+    let report = verify_folder(&dir, &options, true)?;
+    print_report(&report, output)?;
+    Ok(if report.ok { Exit::Success } else { Exit::LedgerCorrupt })
+}
+
+/// Verifies the ledger in a folder.
+pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Report> {
+    let disk = RealDisk::open(dir).with_context(|| format!("audit folder `{}`", dir.display()))?;
+    let total: u64 = fs::read_dir(dir)?
+        .filter_map(|entry| entry.ok()?.metadata().ok())
+        .filter(fs::Metadata::is_file)
+        .map(|meta| meta.len())
+        .sum();
+    // Drawn on a terminal only, and not for what takes no time.
+    let bar =
+        if progress && total > 32 * 1024 * 1024 { ProgressBar::new(total) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec}") {
+        bar.set_style(style);
+    }
+    let report = verify::verify(&disk, Path::new(""), options, &|done| bar.set_position(done));
+    bar.finish_and_clear();
+    report.map_err(|error| anyhow::anyhow!(spoolgate::home::HomeError::Record(error)))
+}
+
+/// Prints a report.
+pub fn print_report(report: &Report, output: &Output) -> Result<()> {
+    if output.is_json() {
+        return output.json(report);
+    }
+    let reached = match report.reached {
+        Reached::Chain => "every line names the one before it",
+        Reached::Seals => "and every batch is sealed under the log's key",
+        Reached::RememberedHead => "and a remembered head lies on the log",
+    };
+    let mut rows = vec![
+        vec!["log".to_owned(), report.origin.clone()],
+        vec!["log key".to_owned(), report.log_key.clone()],
+        vec![
+            "lines".to_owned(),
+            format!("{} in {} sealed batches, {} segments", report.lines, report.batches, report.segments),
+        ],
+        vec!["root".to_owned(), report.root.clone()],
+        vec!["head".to_owned(), report.head.clone()],
+        vec!["verified".to_owned(), if report.ok { reached.to_owned() } else { "NO".to_owned() }],
+    ];
+    rows.extend(report.heads.iter().map(|head| vec!["remembered".to_owned(), head.clone()]));
+    if report.torn > 0 {
+        rows.push(vec![
+            "torn".to_owned(),
+            format!("{} unanswered batches, frozen and accounted for", report.torn),
+        ]);
+    }
+    output.table(&["ledger", ""], &[], &rows)?;
+    for problem in &report.problems {
+        output.line(&format!("PROBLEM  {} at byte {}: {}", problem.file, problem.offset, problem.what))?;
+    }
+    Ok(())
+}
+
+/// A line as it is shown.
+struct Shown {
+    seq: u64,
+    kind: String,
+    text: String,
+    record: Option<Record>,
+}
+
+/// Hands the lines of the segments from `first` on to `visit`, as they stand, sealed or not.
+fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()> {
+    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
+    let dir = Path::new(segment::AUDIT_DIR);
+    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    for number in numbers.into_iter().filter(|number| *number >= first) {
+        let file = disk.open_log(&segment::path(number), Access::Read)?;
+        let mut reader = LineReader::new(file.as_ref(), 0);
+        while let NextLine::Line(_, bytes) = reader.next_line()? {
+            let Ok(line) = line::parse(&bytes) else { break };
+            let record = Record::parse(line.kind, &line.body()).ok().flatten();
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            visit(Shown { seq: line.seq, kind: line.kind.to_owned(), text, record });
+        }
+    }
+    Ok(())
+}
+
+fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
+    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
+    let dir = Path::new(segment::AUDIT_DIR);
+    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    let mut last: std::collections::VecDeque<Shown> = std::collections::VecDeque::new();
+    // From the newest segment backwards until there are enough.
+    for number in numbers.into_iter().rev() {
+        last.clear();
+        each_line(home, number, &mut |shown| {
+            let decides = !matches!(shown.kind.as_str(), "seal" | "segment" | "published");
+            if args.all || decides {
+                last.push_back(shown);
+            }
+            if last.len() > args.lines {
+                last.pop_front();
+            }
+        })?;
+        if last.len() >= args.lines {
+            break;
+        }
+    }
+    if output.is_json() {
+        last.iter().try_for_each(|shown| output.line(&shown.text))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> = last.iter().map(describe).collect();
+    output.table(&["line", "time", "kind", "who", "what", "outcome"], &["line"], &rows)?;
+    Ok(Exit::Success)
+}
+
+/// A line in a row for people.
+fn describe(shown: &Shown) -> Vec<String> {
+    let (time, who, what, outcome) = match &shown.record {
+        Some(Record::Decision(decision)) => {
+            let outcome = match (decision.metadata.code, decision.metadata.replay_of) {
+                (Some(code), _) => {
+                    format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default())
+                }
+                (None, Some(original)) => format!("answered again as in line {original}"),
+                (None, None) => {
+                    decision.order_id.map_or_else(|| "success".to_owned(), |id| format!("success, {id}"))
+                }
+            };
+            let who = decision.source.clone().unwrap_or_default();
+            let what = decision.action.clone().unwrap_or_else(|| decision.file.clone());
+            (decision.timestamp.to_string(), who, what, outcome)
+        }
+        Some(Record::Market(rows)) => {
+            let what = format!("{} rows of {}", rows.row_count, rows.symbol);
+            (
+                rows.timestamp.to_string(),
+                rows.file_name.clone(),
+                what,
+                format!("{} changes", rows.changes.len()),
+            )
+        }
+        Some(Record::Genesis(genesis)) => (
+            genesis.timestamp.to_string(),
+            String::new(),
+            "the log begins".to_owned(),
+            genesis.origin.clone(),
+        ),
+        Some(Record::Published(published)) => (
+            published.timestamp.to_string(),
+            String::new(),
+            format!("answers up to {} are durable", published.up_to),
+            String::new(),
+        ),
+        Some(
+            Record::Start(event)
+            | Record::Stop(event)
+            | Record::Rulebook(event)
+            | Record::Tick(event)
+            | Record::Halt(event)
+            | Record::ClockStep(event),
+        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), String::new()),
+        None => (String::new(), String::new(), String::new(), String::new()),
+    };
+    let outcome: String = outcome.chars().take(120).collect();
+    vec![shown.seq.to_string(), time, shown.kind.clone(), who, what, outcome]
+}
+
+fn show(home: &Path, args: &ShowArgs, output: &Output) -> Result<Exit> {
+    let seq: Option<u64> = args.what.parse().ok();
+    let mut found = Vec::new();
+    each_line(home, 1, &mut |shown| {
+        let by_request = matches!(&shown.record, Some(Record::Decision(decision))
+            if decision.request_id.as_deref() == Some(args.what.as_str()));
+        if by_request || seq == Some(shown.seq) {
+            found.push(shown);
+        }
+    })?;
+    if found.is_empty() {
+        bail!("there is no line and no request `{}` in this ledger", super::output::plain(&args.what));
+    }
+    for shown in found {
+        if output.is_json() {
+            output.line(&shown.text)?;
+            continue;
+        }
+        let value: serde_json::Value = serde_json::from_str(&shown.text)?;
+        // JSON escapes control characters, so what agents wrote cannot drive a terminal.
+        output.line(&serde_json::to_string_pretty(&value)?)?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,39 @@
+//! `spoolgate clock`: after a step of the machine's clock.
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::Principal;
+
+use super::handover;
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Accept the machine's clock: entries go on.
+    #[command(after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\"")]
+    Accept(Args),
+}
+
+/// Accept the clock.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let Command::Accept(args) = command;
+    let person = Principal::parse(&args.person)?;
+    let payload = serde_json::json!({"reason": args.reason});
+    handover::administer(home, &person, "clock.accept", &payload, output, |answer| {
+        format!("the clock is accepted, entries go on (ledger line {})", answer.audit_ref)
+    })
+}

@@ -1,0 +1,84 @@
+//! `spoolgate halt`: no more entries, and entries again. Exits are never halted.
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::Principal;
+
+use super::handover;
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Halt entries of everybody, or of one principal.
+    #[command(
+        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt set --principal trend-bot --reason drill"
+    )]
+    Set(SetArgs),
+    /// Clear a halt, or the latched drawdown.
+    #[command(
+        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed"
+    )]
+    Clear(ClearArgs),
+}
+
+/// Halt entries.
+#[derive(clap::Args)]
+pub struct SetArgs {
+    /// Whose entries; absent: everybody's.
+    #[arg(long)]
+    principal: Option<String>,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Clear a halt.
+#[derive(clap::Args)]
+pub struct ClearArgs {
+    /// Of one principal; absent: of everybody.
+    #[arg(long)]
+    principal: Option<String>,
+    /// The latched drawdown; its peak starts again from the present equity.
+    #[arg(long, conflicts_with = "principal")]
+    drawdown: bool,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Set(args) => {
+            let person = Principal::parse(&args.person)?;
+            let payload = match &args.principal {
+                Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
+                None => serde_json::json!({"reason": args.reason}),
+            };
+            handover::administer(home, &person, "halt.set", &payload, output, |answer| {
+                format!("entries are halted, exits go on (ledger line {})", answer.audit_ref)
+            })
+        }
+        Command::Clear(args) => {
+            let person = Principal::parse(&args.person)?;
+            let scope = match (&args.principal, args.drawdown) {
+                (Some(name), _) => serde_json::json!({"principal": name}),
+                (None, true) => serde_json::json!("drawdown"),
+                (None, false) => serde_json::json!("all"),
+            };
+            let payload = serde_json::json!({"scope": scope, "reason": args.reason});
+            handover::administer(home, &person, "halt.clear", &payload, output, |answer| {
+                format!("the halt is over (ledger line {})", answer.audit_ref)
+            })
+        }
+    }
+}

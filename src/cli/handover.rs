@@ -1,0 +1,172 @@
+//! One request decided at once: with the lock, by this process; while another gate runs, by that one. The
+//! file goes the same way in both cases, so the answer is the same.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use spoolgate::home::read::{self, real_seams};
+use spoolgate::home::{Home, HomeError, layout};
+use spoolgate::host::entropy::{Entropy, SystemEntropy};
+use spoolgate::host::keyring::SqliteKeyring;
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::signing::{SignKey, hex};
+use spoolgate::wire::time::Time;
+
+use super::output::Output;
+
+/// How often the lock is tried and the answer looked for.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a command waits for a running gate.
+pub const WAIT: Duration = Duration::from_secs(60);
+
+/// What came of a request.
+pub enum Handed {
+    /// Its answer, as the gate wrote it.
+    Answered(Vec<u8>),
+    /// The gate that holds the lock did not answer in time.
+    TimedOut,
+}
+
+/// 32 random hex digits, for ids and file names.
+pub fn random_name() -> Result<String> {
+    Ok(hex(&SystemEntropy.bytes32()?).chars().take(32).collect())
+}
+
+/// Has a signed request decided.
+///
+/// # Errors
+/// [`HomeError`] where the home cannot decide; the request is withdrawn then.
+pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
+    let folder = home.join("spool/in/.local");
+    let name = format!("{}.json", random_name()?);
+    let hidden = folder.join(format!(".{name}"));
+    let mut file =
+        fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).with_context(|| {
+            format!("`{}` is not a home; run `spoolgate init` first, or name it with --home", home.display())
+        })?;
+    file.write_all(request)?;
+    let pending = folder.join(&name);
+    fs::rename(&hidden, &pending)?;
+    let answer = home.join("spool/out/.local").join(&name);
+    let deadline = Instant::now() + WAIT;
+    while Instant::now() < deadline {
+        if let Ok(bytes) = fs::read(&answer)
+            && bytes.ends_with(b"\n")
+        {
+            fs::remove_file(&answer)?;
+            return Ok(Handed::Answered(bytes));
+        }
+        match Home::open(home, real_seams(home)?) {
+            Ok(mut open) => {
+                open.until_idle(true, &AtomicBool::new(false), &mut |_| {})?;
+                open.save_snapshot()?;
+            }
+            Err(HomeError::Busy(_)) => std::thread::sleep(POLL),
+            Err(error) => {
+                // Nobody will decide it now: it must not be decided some day, unasked.
+                let _ = fs::remove_file(&pending);
+                return Err(error.into());
+            }
+        }
+    }
+    Ok(Handed::TimedOut)
+}
+
+/// A person's request from the command line, signed with the gate's copy of the key.
+pub fn administer(
+    home: &Path,
+    person: &Principal,
+    action: &str,
+    payload: &impl Serialize,
+    output: &Output,
+    done: impl FnOnce(&Answer) -> String,
+) -> Result<Exit> {
+    let answer = ask(home, person, action, payload)?;
+    let Some(answer) = answer else {
+        output.remark("the running gate did not answer in time; the request is still in its spool");
+        return Ok(Exit::WaitTimeout);
+    };
+    if output.is_json() {
+        output.raw(&answer.to_bytes())?;
+    } else if let Some(error) = &answer.error {
+        output.remark(&format!("{}: {} (ledger line {})", error.code, error.message, answer.audit_ref));
+    } else {
+        output.line(&super::output::plain(&done(&answer)))?;
+    }
+    Ok(answer.exit())
+}
+
+/// The same, returning the answer; none if a running gate did not answer in time.
+pub fn ask(
+    home: &Path,
+    person: &Principal,
+    action: &str,
+    payload: &impl Serialize,
+) -> Result<Option<Answer>> {
+    let key = own_key(home, person)?;
+    let payload = serde_json::to_string(payload)?;
+    let envelope = sign(&key, person, action, &payload, None, None)?;
+    match decide(home, envelope.to_json().as_bytes())? {
+        Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
+        Handed::TimedOut => Ok(None),
+    }
+}
+
+/// The gate's copy of a principal's shared key.
+pub fn own_key(home: &Path, principal: &Principal) -> Result<SignKey> {
+    let seams = real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
+    match layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())? {
+        Some(key) => Ok(key),
+        None => bail!(
+            "the keyring of `{}` holds no current shared key of `{principal}`; name its key file with --key, or add one with `spoolgate keys add {principal}`",
+            home.display()
+        ),
+    }
+}
+
+/// Makes a signed envelope.
+pub fn sign(
+    key: &SignKey,
+    source: &Principal,
+    action: &str,
+    payload: &str,
+    id: Option<&str>,
+    timestamp: Option<&str>,
+) -> Result<Envelope> {
+    let id = match id {
+        Some(id) => id.to_owned(),
+        None => random_name()?,
+    };
+    let timestamp_text = match timestamp {
+        Some(text) => text.to_owned(),
+        None => {
+            use spoolgate::host::clock::{Clock, SystemClock};
+            SystemClock::default().now().to_string()
+        }
+    };
+    let timestamp = Time::parse(&timestamp_text)?;
+    let payload =
+        spoolgate::wire::json::minify(spoolgate::wire::json::check_object(payload.as_bytes())?).into_owned();
+    let mut envelope = Envelope {
+        id: RequestId::parse(&id)?,
+        timestamp_text,
+        timestamp,
+        action: action.to_owned(),
+        payload,
+        source: source.clone(),
+        signature: String::new(),
+    };
+    envelope.signature = key.sign(&envelope.signing_string());
+    Ok(envelope)
+}

@@ -1,0 +1,196 @@
+//! `spoolgate keys`: who may sign.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use ed25519_dalek::{SigningKey, VerifyingKey};
+use spoolgate::home::HomeError;
+use spoolgate::home::read::{self, real_seams};
+use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::host::entropy::{Entropy, SystemEntropy};
+use spoolgate::host::keyring::SqliteKeyring;
+use spoolgate::wire::admin::Algorithm;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::{VerifyKey, hex, unhex};
+use spoolgate::wire::time::Time;
+
+use super::handover;
+use super::keyfile::KeyFile;
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Add a key.
+    #[command(
+        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key              a key shared with the gate\n  spoolgate keys add trend-bot --ed25519 --out bot.key    the bot's own key\n  spoolgate keys add trend-bot --public 3b6a27bc...       a key whose secret stays where it is"
+    )]
+    Add(AddArgs),
+    /// List keys.
+    #[command(
+        after_help = "Examples:\n  spoolgate keys list\n  spoolgate --format json keys list | jq .key_id"
+    )]
+    List,
+    /// Add a key and let the principal's other keys end.
+    #[command(
+        after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key --overlap-s 0"
+    )]
+    Rotate(RotateArgs),
+    /// End a key at once.
+    #[command(after_help = "Examples:\n  spoolgate keys revoke 0123456789abcdef --reason \"laptop stolen\"")]
+    Revoke(RevokeArgs),
+}
+
+/// Add a key.
+#[derive(clap::Args)]
+pub struct AddArgs {
+    /// Whose key, as in rules/principals.yaml.
+    principal: String,
+    /// Where the principal's own copy is written, once, mode 0600.
+    #[arg(long, required_unless_present = "public", value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// An Ed25519 key of its own: the gate keeps only the public half and cannot forge its signatures.
+    #[arg(long)]
+    ed25519: bool,
+    /// The public half of an Ed25519 key made elsewhere, 64 hex digits.
+    #[arg(long, conflicts_with_all = ["out", "ed25519"], value_name = "HEX")]
+    public: Option<String>,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Rotate keys.
+#[derive(clap::Args)]
+pub struct RotateArgs {
+    #[command(flatten)]
+    add: AddArgs,
+    /// How long the old keys still hold, in seconds.
+    #[arg(long, default_value_t = 3600)]
+    overlap_s: u32,
+}
+
+/// Revoke a key.
+#[derive(clap::Args)]
+pub struct RevokeArgs {
+    /// Which key.
+    key_id: String,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
+    person: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Add(args) => add(home, args, None, output),
+        Command::Rotate(args) => {
+            let end = SystemClock::default().now().plus_ms(i64::from(args.overlap_s).saturating_mul(1000));
+            add(home, &args.add, Some(end), output)
+        }
+        Command::Revoke(args) => {
+            let payload = serde_json::json!({"key_id": args.key_id, "reason": args.reason});
+            let person = Principal::parse(&args.person)?;
+            handover::administer(home, &person, "keys.revoke", &payload, output, |answer| {
+                format!("key {} has ended (ledger line {})", args.key_id, answer.audit_ref)
+            })
+        }
+        Command::List => list(home, output),
+    }
+}
+
+fn make(args: &AddArgs, principal: &Principal) -> Result<(VerifyKey, Option<KeyFile>)> {
+    if let Some(public) = &args.public {
+        let bytes = unhex(public).and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+        let key = bytes.and_then(|bytes| VerifyingKey::from_bytes(&bytes).ok());
+        let Some(key) = key.filter(|key| !key.is_weak()) else {
+            bail!("--public is not an Ed25519 public key of 64 lower-case hex digits");
+        };
+        return Ok((VerifyKey::Ed25519(Box::new(key)), None));
+    }
+    let secret = SystemEntropy.bytes32()?;
+    let (algorithm, key) = if args.ed25519 {
+        (Algorithm::Ed25519, VerifyKey::Ed25519(Box::new(SigningKey::from_bytes(&secret).verifying_key())))
+    } else {
+        (Algorithm::HmacSha256, VerifyKey::Hmac(secret))
+    };
+    let key_id = spoolgate::host::keyring::key_id(&key);
+    let file = KeyFile { principal: principal.clone(), key_id, algorithm, secret: hex(&secret) };
+    Ok((key, Some(file)))
+}
+
+fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -> Result<Exit> {
+    let principal = Principal::parse(&args.principal)?;
+    let person = Principal::parse(&args.person)?;
+    let (key, file) = make(args, &principal)?;
+    let algorithm = match key {
+        VerifyKey::Hmac(_) => Algorithm::HmacSha256,
+        VerifyKey::Ed25519(_) => Algorithm::Ed25519,
+    };
+    // The copy first: a key that holds and that nobody has would have to be revoked.
+    if let (Some(file), Some(out)) = (&file, &args.out) {
+        file.write(out)?;
+    }
+    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
+    let key_id = keyring.insert(&key).map_err(HomeError::Keyring)?;
+    let mut payload = serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});
+    let action = match others_end {
+        Some(end) => {
+            if let Some(payload) = payload.as_object_mut() {
+                payload.insert("others_end".to_owned(), serde_json::json!(end));
+            }
+            "keys.rotate"
+        }
+        None => "keys.add",
+    };
+    let exit = handover::administer(home, &person, action, &payload, output, |answer| {
+        let copy = args.out.as_ref().map(|out| format!(", copy in {}", out.display())).unwrap_or_default();
+        format!("key {key_id} of {principal} holds{copy} (ledger line {})", answer.audit_ref)
+    });
+    let refused = !matches!(exit, Ok(Exit::Success | Exit::WaitTimeout));
+    if let Some(out) = args.out.as_ref().filter(|_| refused) {
+        fs::remove_file(out)
+            .with_context(|| format!("key file `{}` of a key that was not added", out.display()))?;
+    }
+    exit
+}
+
+fn list(home: &Path, output: &Output) -> Result<Exit> {
+    let seams = real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let now = seams.clock.now();
+    if output.is_json() {
+        view.state.keys.values().try_for_each(|key| output.json(key))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> = view
+        .state
+        .keys
+        .values()
+        .map(|key| {
+            let algorithm = match key.algorithm {
+                Algorithm::HmacSha256 => "hmac-sha256",
+                Algorithm::Ed25519 => "ed25519",
+            };
+            let status = match key.ends_at {
+                None => "holds".to_owned(),
+                Some(end) if key.is_active(now) => format!("holds until {end}"),
+                Some(end) => format!("ended {end}"),
+            };
+            vec![
+                key.principal.to_string(),
+                key.key_id.clone(),
+                algorithm.to_owned(),
+                key.added_at.to_string(),
+                status,
+            ]
+        })
+        .collect();
+    output.table(&["principal", "key", "algorithm", "added", "status"], &[], &rows)?;
+    Ok(Exit::Success)
+}

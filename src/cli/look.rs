@@ -1,0 +1,187 @@
+//! `spoolgate portfolio`, `orders`, `fills`: looking without the lock, also beside a running gate.
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::home::read::{self, View, real_seams};
+use spoolgate::trading::order::{Fill, OrderRole};
+use spoolgate::trading::views::{self, OrderView, PortfolioState};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::time::Time;
+
+use super::output::Output;
+
+/// Show executions.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate fills\n  spoolgate fills --since 2026-01-01T00:00:00Z\n  spoolgate --format json fills | jq -s 'map(.fee|tonumber)|add'"
+)]
+pub struct FillsArgs {
+    /// Recorded at or after this time, RFC 3339 UTC; absent: all.
+    #[arg(long, value_name = "TIME")]
+    since: Option<String>,
+}
+
+fn view(home: &Path) -> Result<(View, Time)> {
+    let seams = real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let now = seams.clock.now();
+    let now = view.state.clock.last.map_or(now, |last| last.max(now));
+    Ok((view, now))
+}
+
+fn or_dash(amount: Option<Amount>) -> String {
+    amount.map_or_else(|| "-".to_owned(), |amount| amount.normalized().to_string())
+}
+
+/// Shows the account.
+pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
+    let (view, now) = view(home)?;
+    print_portfolio(&views::portfolio(&view.state.book, &view.rulebook, now), output)?;
+    Ok(Exit::Success)
+}
+
+/// Prints the account and its positions.
+pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()> {
+    if output.is_json() {
+        return output.json(portfolio);
+    }
+    let rows: Vec<Vec<String>> = [
+        ("equity", or_dash(portfolio.equity)),
+        ("cash", or_dash(Some(portfolio.cash))),
+        ("deposits less withdrawals", or_dash(Some(portfolio.net_deposits))),
+        ("realised", or_dash(Some(portfolio.realised))),
+        ("unrealised", or_dash(portfolio.unrealised)),
+        ("fees", or_dash(Some(portfolio.fees))),
+        ("profit and loss of the day", or_dash(portfolio.day_pnl)),
+        ("peak equity", or_dash(portfolio.peak_equity)),
+        ("worst-case exposure", or_dash(portfolio.exposure)),
+        ("risk to stops", or_dash(portfolio.open_risk)),
+    ]
+    .into_iter()
+    .map(|(name, value)| vec![name.to_owned(), value])
+    .collect();
+    output.table(&["account", "amount"], &["amount"], &rows)?;
+    if portfolio.equity.is_none() {
+        output.line(
+            "A price of an open position is missing or stale, so equity is unknown and entries are refused.",
+        )?;
+    }
+    let rows: Vec<Vec<String>> = portfolio
+        .positions
+        .iter()
+        .map(|position| {
+            let stops: Vec<String> = position
+                .stops
+                .iter()
+                .map(|stop| {
+                    format!("{} {} at {}", stop.order_id, stop.size.normalized(), or_dash(stop.trigger))
+                })
+                .collect();
+            vec![
+                position.strategy.to_string(),
+                position.symbol.to_string(),
+                position.direction.to_owned(),
+                or_dash(Some(position.size)),
+                position.average_price.clone().unwrap_or_else(|| "-".to_owned()),
+                or_dash(position.mark),
+                or_dash(position.unrealised),
+                stops.join(", "),
+            ]
+        })
+        .collect();
+    if !rows.is_empty() {
+        output.heading("Positions")?;
+        let header =
+            ["strategy", "symbol", "direction", "size", "average", "mark", "unrealised", "protective stops"];
+        output.table(&header, &["size", "average", "mark", "unrealised"], &rows)?;
+    }
+    Ok(())
+}
+
+/// Shows open orders.
+pub fn orders(home: &Path, output: &Output) -> Result<Exit> {
+    let (view, _) = view(home)?;
+    print_orders(&views::orders(&view.state.book, |_| true), output)?;
+    Ok(Exit::Success)
+}
+
+fn role(role: OrderRole) -> &'static str {
+    match role {
+        OrderRole::Entry => "entry",
+        OrderRole::Exit => "exit",
+        OrderRole::Protective => "protective",
+    }
+}
+
+/// Prints open orders.
+pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
+    if output.is_json() {
+        return orders.iter().try_for_each(|order| output.json(order));
+    }
+    let rows: Vec<Vec<String>> = orders
+        .iter()
+        .map(|OrderView { order, leaves }| {
+            vec![
+                order.order_id.to_string(),
+                order.strategy.to_string(),
+                order.symbol.to_string(),
+                role(order.role).to_owned(),
+                order.side.as_str().to_owned(),
+                order.order_type.as_str().to_owned(),
+                or_dash(Some(order.size)),
+                or_dash(Some(*leaves)),
+                or_dash(order.price),
+                or_dash(order.trigger),
+                order.accepted_at.to_string(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return output.line("no open orders");
+    }
+    let header = [
+        "order", "strategy", "symbol", "role", "side", "type", "size", "leaves", "price", "trigger",
+        "accepted",
+    ];
+    output.table(&header, &["size", "leaves", "price", "trigger"], &rows)
+}
+
+/// Shows executions.
+pub fn fills(home: &Path, args: &FillsArgs, output: &Output) -> Result<Exit> {
+    let since = args.since.as_deref().map_or(Time::from_ms(-62_167_219_200_000), Time::parse)?;
+    let (view, _) = view(home)?;
+    print_fills(&view.fills_since(since)?, output)?;
+    Ok(Exit::Success)
+}
+
+/// Prints executions.
+pub fn print_fills(fills: &[Fill], output: &Output) -> Result<()> {
+    if output.is_json() {
+        return fills.iter().try_for_each(|fill| output.json(fill));
+    }
+    let rows: Vec<Vec<String>> = fills
+        .iter()
+        .map(|fill| {
+            vec![
+                fill.market_time.to_string(),
+                fill.order_id.to_string(),
+                fill.strategy.to_string(),
+                fill.symbol.to_string(),
+                role(fill.role).to_owned(),
+                fill.side.as_str().to_owned(),
+                or_dash(Some(fill.size)),
+                or_dash(Some(fill.price)),
+                or_dash(Some(fill.fee)),
+                or_dash(Some(fill.realised)),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return output.line("no fills");
+    }
+    let header =
+        ["market time", "order", "strategy", "symbol", "role", "side", "size", "price", "fee", "realised"];
+    output.table(&header, &["size", "price", "fee", "realised"], &rows)
+}

@@ -1,0 +1,166 @@
+//! `spoolgate market import`: a market file into the ledger, by a signed request.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use spoolgate::home::batch::keep_blob;
+use spoolgate::home::read::real_seams;
+use spoolgate::trading::market::{self, Edge, Options, Report, Row};
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::{Principal, Symbol};
+use spoolgate::wire::signing::sha256_hex;
+use spoolgate::wire::time::Time;
+
+use super::handover;
+use super::output::Output;
+
+/// Rows in one request: what one decision can take without its lines growing too large.
+pub const ROWS_PER_REQUEST: usize = 2000;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Import bars or quotes from a file.
+    #[command(
+        after_help = "Examples:\n  spoolgate market import examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. Nothing is dropped silently: see the report."
+    )]
+    Import(Args),
+}
+
+/// What the time column of bars means.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum EdgeArg {
+    /// When the bar begins.
+    Open,
+    /// When the bar ends.
+    Close,
+}
+
+/// Import a file.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The file.
+    file: PathBuf,
+    /// The instrument, as in rules/instruments.yaml.
+    #[arg(long)]
+    symbol: String,
+    /// Length of a bar, such as 1m, 1h, 1d; absent: from the file.
+    #[arg(long)]
+    interval: Option<String>,
+    /// What the file's time column means for bars.
+    #[arg(long, value_enum, value_name = "EDGE")]
+    at_end_of: Option<EdgeArg>,
+    /// Take only rows with this value in the file's symbol column.
+    #[arg(long, value_name = "NAME")]
+    symbol_in_file: Option<String>,
+    /// Take only rows known before this time, RFC 3339 UTC.
+    #[arg(long, value_name = "TIME")]
+    until: Option<String>,
+    /// Shift all times so that the last row is known now: old prices for trying things out, not history.
+    #[arg(long)]
+    end_now: bool,
+    /// Check the file and print the report; import nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Who imports: a person or feed with a key in the keyring.
+    #[arg(long = "as", default_value = "owner", value_name = "PRINCIPAL")]
+    principal: String,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let Command::Import(args) = command;
+    let symbol = Symbol::parse(&args.symbol)?;
+    let principal = Principal::parse(&args.principal)?;
+    let bytes = fs::read(&args.file).with_context(|| format!("file `{}`", args.file.display()))?;
+    let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let options = Options {
+        interval_ms: args.interval.as_deref().map(market::parse_interval).transpose()?,
+        at_end_of: args.at_end_of.map(|edge| match edge {
+            EdgeArg::Open => Edge::Open,
+            EdgeArg::Close => Edge::Close,
+        }),
+        symbol_in_file: args.symbol_in_file.clone(),
+    };
+    let imported = market::import(&name, &bytes, &options)?;
+    let mut rows = imported.rows;
+    if let Some(until) = &args.until {
+        let until = Time::parse(until)?;
+        rows.retain(|row| row.known_ms() < until.ms());
+    }
+    print_report(&imported.report, rows.len(), output)?;
+    if args.dry_run {
+        return Ok(Exit::Success);
+    }
+    let seams = real_seams(home)?;
+    if args.end_now {
+        end_at(&mut rows, seams.clock.now());
+    }
+    if rows.is_empty() {
+        bail!("no rows are left to import");
+    }
+    let file_sha256 = sha256_hex(&bytes);
+    let file_name: String = name.chars().take(60).collect();
+    for part in rows.chunks(ROWS_PER_REQUEST) {
+        let blob = market::write_blob(part);
+        let digest = sha256_hex(blob.as_bytes());
+        keep_blob(seams.disk.as_ref(), &digest, blob.as_bytes())?;
+        let payload = serde_json::json!({
+            "symbol": symbol, "rows_sha256": digest, "row_count": part.len(),
+            "file_sha256": file_sha256, "file_name": file_name,
+        });
+        let exit = handover::administer(home, &principal, "market.import", &payload, output, |answer| {
+            let data = answer.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default();
+            format!("{data} (ledger line {})", answer.audit_ref)
+        })?;
+        if exit != Exit::Success {
+            return Ok(exit);
+        }
+    }
+    Ok(Exit::Success)
+}
+
+/// Shifts rows so that the last is known at `now`.
+fn end_at(rows: &mut [Row], now: Time) {
+    let Some(last) = rows.iter().map(Row::known_ms).max() else { return };
+    // Whole minutes, so that bars and quotes of one file pair shift alike.
+    let shift = now.ms().saturating_sub(last).div_euclid(60_000).saturating_mul(60_000);
+    for row in rows {
+        match row {
+            Row::Bar { open_ms, .. } => *open_ms = open_ms.saturating_add(shift),
+            Row::Quote { time_ms, .. } => *time_ms = time_ms.saturating_add(shift),
+        }
+    }
+}
+
+fn print_report(report: &Report, taken: usize, output: &Output) -> Result<()> {
+    if output.is_json() {
+        return output.json(report);
+    }
+    let time = |ms: i64| Time::from_ms(ms).map_or_else(|error| error.to_string(), |time| time.to_string());
+    let mut rows: Vec<Vec<String>> = vec![
+        vec!["read as".to_owned(), report.format.name().to_owned()],
+        vec!["rows in the file".to_owned(), report.rows_in.to_string()],
+        vec!["rows taken".to_owned(), taken.to_string()],
+        vec!["first known".to_owned(), time(report.first_ms)],
+        vec!["last known".to_owned(), time(report.last_ms)],
+    ];
+    let counts = [
+        ("of other symbols", report.other_symbols),
+        ("duplicates dropped", report.duplicates),
+        ("out of order, sorted", report.out_of_order),
+        ("gaps", report.gaps),
+        ("overlapping bars", report.overlaps),
+        ("crossed quotes dropped", report.crossed_quotes),
+        ("impossible prices dropped", report.bad_prices),
+        ("unreadable rows dropped", report.unreadable),
+        ("values rounded to 10 decimals", report.rounded),
+    ];
+    rows.extend(
+        counts.iter().filter(|(_, n)| *n > 0).map(|(name, n)| vec![(*name).to_owned(), n.to_string()]),
+    );
+    output.table(&["market file", ""], &[], &rows)?;
+    report.problems.iter().try_for_each(|problem| output.line(&super::output::plain(problem)))
+}

@@ -1,0 +1,145 @@
+//! The command line: one file a command; parse, call, print. No decisions.
+
+mod account;
+mod audit;
+mod clock;
+mod demo;
+mod demo_script;
+mod halt;
+mod handle;
+mod handover;
+mod init;
+mod keyfile;
+mod keys;
+mod look;
+mod market;
+mod output;
+mod rebuild;
+mod run;
+mod sign;
+mod submit;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use spoolgate::home::HomeError;
+use spoolgate::wire::code::Exit;
+
+use output::{Format, Output};
+
+/// A hard boundary between software agents and money, mail and rules.
+///
+/// Agents drop signed JSON files into spool/in; the gate checks each one against rules that agents cannot
+/// edit, answers in spool/out, and writes every decision to a ledger that anybody can verify.
+#[derive(Parser)]
+#[command(
+    version,
+    after_help = "Examples:\n  spoolgate demo                      a day of real prices in a scratch home\n  spoolgate init my-home              a new home\n  spoolgate --home my-home watch      decide requests as they come\n  spoolgate audit verify              check the whole ledger\n\nExit codes: 0 success, 1 refused, 2 malformed or usage, 3 needs approval, 4 rate limited,\n5 ledger corrupt, 6 storage failure, 7 busy (another gate holds the lock), 8 --wait timed out"
+)]
+struct Cli {
+    /// The directory of the home.
+    #[arg(long, global = true, default_value = ".", value_name = "DIR")]
+    home: PathBuf,
+    /// How to print: tables for people, JSON for programs.
+    #[arg(long, global = true, default_value = "table", value_enum)]
+    format: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Play one real day through the gate in a scratch home.
+    Demo(demo::Args),
+    /// Make a new home: folders, rule files, keyring, ledger.
+    Init(init::Args),
+    /// Add, list, rotate and revoke keys.
+    #[command(subcommand)]
+    Keys(keys::Command),
+    /// Sign a payload and print the envelope.
+    Sign(sign::Args),
+    /// Drop signed files into the spool, as an agent does.
+    Submit(submit::Args),
+    /// Decide one signed file at once and print the answer.
+    Handle(handle::Args),
+    /// Decide what is in the spool, then end.
+    Run(run::Args),
+    /// Decide requests as they come, until stopped.
+    Watch(watch::Args),
+    /// Import market data.
+    #[command(subcommand)]
+    Market(market::Command),
+    /// Show the account, positions and stops.
+    Portfolio,
+    /// Show open orders.
+    Orders,
+    /// Show executions.
+    Fills(look::FillsArgs),
+    /// Verify and read the ledger.
+    #[command(subcommand)]
+    Audit(audit::Command),
+    /// Halt entries, or let them go on.
+    #[command(subcommand)]
+    Halt(halt::Command),
+    /// Deposits and withdrawals.
+    #[command(subcommand)]
+    Account(account::Command),
+    /// Accept the machine's clock after a step.
+    #[command(subcommand)]
+    Clock(clock::Command),
+    /// Make state.db again from the ledger.
+    Rebuild,
+}
+
+/// Parses the command line, runs the command, and turns what came of it into an exit code.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // clap prints help to standard output with exit code 0, errors to standard error with 2.
+            let _ = error.print();
+            return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(Exit::Malformed as u8));
+        }
+    };
+    let output = Output::new(cli.format);
+    match dispatch(&cli, &output) {
+        Ok(exit) => ExitCode::from(exit as u8),
+        Err(error) if output::is_broken_pipe(&error) => ExitCode::from(Exit::Success as u8),
+        Err(error) => {
+            let exit = exit_of(&error);
+            output.error(&error, exit);
+            ExitCode::from(exit as u8)
+        }
+    }
+}
+
+/// Errors of the home have exit codes of their own; anything else is the command line's.
+fn exit_of(error: &anyhow::Error) -> Exit {
+    error.chain().find_map(|cause| cause.downcast_ref::<HomeError>()).map_or(Exit::Malformed, HomeError::exit)
+}
+
+fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
+    let home = cli.home.as_path();
+    match &cli.command {
+        Command::Demo(args) => demo::run(args, output),
+        Command::Init(args) => init::run(home, args, output),
+        Command::Keys(command) => keys::run(home, command, output),
+        Command::Sign(args) => sign::run(home, args, output),
+        Command::Submit(args) => submit::run(home, args, output),
+        Command::Handle(args) => handle::run(home, args, output),
+        Command::Run(args) => run::run(home, args, output),
+        Command::Watch(args) => watch::run(home, args, output),
+        Command::Market(command) => market::run(home, command, output),
+        Command::Portfolio => look::portfolio(home, output),
+        Command::Orders => look::orders(home, output),
+        Command::Fills(args) => look::fills(home, args, output),
+        Command::Audit(command) => audit::run(home, command, output),
+        Command::Halt(command) => halt::run(home, command, output),
+        Command::Account(command) => account::run(home, command, output),
+        Command::Clock(command) => clock::run(home, command, output),
+        Command::Rebuild => rebuild::run(home, output),
+    }
+}

@@ -1,0 +1,116 @@
+//! Printing: aligned tables or JSON on standard output, messages on standard error, nothing that a
+//! terminal would obey.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+use spoolgate::wire::code::Exit;
+
+/// How to print.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Table,
+    /// For programs: one JSON value a line.
+    Json,
+}
+
+/// Where output goes.
+pub struct Output {
+    /// How to print.
+    pub format: Format,
+}
+
+/// Whether the reader of our output went away: no error, the reader has enough.
+pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Text that a terminal prints and does not obey: control characters are escaped.
+pub fn plain(text: &str) -> String {
+    text.chars()
+        .flat_map(|c| {
+            let escaped: Box<dyn Iterator<Item = char>> =
+                if c.is_control() { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
+            escaped
+        })
+        .collect()
+}
+
+impl Output {
+    /// Output in this format.
+    pub fn new(format: Format) -> Output {
+        Output { format }
+    }
+
+    /// Whether programs read it.
+    pub fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// A line on standard output.
+    pub fn line(&self, text: &str) -> Result<()> {
+        Ok(writeln!(io::stdout(), "{text}")?)
+    }
+
+    /// Bytes on standard output as they are.
+    pub fn raw(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = io::stdout();
+        out.write_all(bytes)?;
+        Ok(out.flush()?)
+    }
+
+    /// A JSON value on a line of its own.
+    pub fn json(&self, value: &impl Serialize) -> Result<()> {
+        self.line(&serde_json::to_string(value)?)
+    }
+
+    /// A line for people on standard error: progress and remarks that are no result.
+    pub fn remark(&self, text: &str) {
+        // With standard error closed there is nobody to tell.
+        let _ = writeln!(io::stderr(), "{}", plain(text));
+    }
+
+    /// An error: in words, or as JSON where programs read.
+    pub fn error(&self, error: &anyhow::Error, exit: Exit) {
+        let message = plain(&format!("{error:#}"));
+        let _ = match self.format {
+            Format::Table => writeln!(io::stderr(), "spoolgate: {message}"),
+            Format::Json => {
+                let body = serde_json::json!({"error": {"message": message, "exit": exit as u8}});
+                writeln!(io::stderr(), "{body}")
+            }
+        };
+    }
+
+    /// An aligned table; columns named in `right` are aligned to the right.
+    pub fn table(&self, header: &[&str], right: &[&str], rows: &[Vec<String>]) -> Result<()> {
+        let mut table = Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(header.iter().map(|name| name.to_uppercase()));
+        for row in rows {
+            table.add_row(row.iter().map(|cell| plain(cell)));
+        }
+        for (column, name) in table.column_iter_mut().zip(header) {
+            column.set_padding((0, 2));
+            if right.contains(name) {
+                column.set_cell_alignment(CellAlignment::Right);
+            }
+        }
+        let text: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+        self.line(&text.join("\n"))
+    }
+
+    /// A heading between tables.
+    pub fn heading(&self, text: &str) -> Result<()> {
+        if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+            return self.line(&format!("\n\u{1b}[1m{text}\u{1b}[0m"));
+        }
+        self.line(&format!("\n{text}"))
+    }
+}

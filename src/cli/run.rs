@@ -1,0 +1,85 @@
+//! `spoolgate run`: decide what is in the spool, then end. For cron.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Result;
+use spoolgate::gate::Record;
+use spoolgate::home::batch::Outcome;
+use spoolgate::home::read::real_seams;
+use spoolgate::home::{Home, HomeError};
+use spoolgate::ledger::recover::Found;
+use spoolgate::wire::code::Exit;
+
+use super::output::Output;
+
+/// Decide what is in the spool, then end.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate run --until-idle\n  */5 * * * * spoolgate --home /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this home."
+)]
+pub struct Args {
+    /// End when nothing is left to decide. There is no other way to run than this and `watch`.
+    #[arg(long, required = true)]
+    until_idle: bool,
+}
+
+/// Stops between two batches on SIGTERM and SIGINT.
+pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    Ok(stop)
+}
+
+/// Opens a home and says what recovery found.
+pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
+    let open = Home::open(home, real_seams(home)?)?;
+    if let Found::Torn(rest) = &open.found {
+        output.remark(&format!(
+            "the last run ended inside a batch: {} bytes at offset {} were never answered and are kept as they are; \
+             the requests are decided again",
+            rest.length, rest.offset
+        ));
+    }
+    if let Some(fault) = &open.state().rulebook.fault {
+        output.remark(&format!("rule file {fault}: entries are refused, exits go on"));
+    }
+    Ok(open)
+}
+
+/// One line for an outcome.
+pub fn report(output: &Output, outcome: &Outcome) -> Result<()> {
+    if output.is_json() {
+        return output.raw(&outcome.answer.to_bytes());
+    }
+    let decision = &outcome.decision;
+    let said = match (&decision.metadata.code, decision.metadata.replay_of) {
+        (Some(code), _) => format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default()),
+        (None, Some(original)) => format!("answered again as in line {original}"),
+        (None, None) => "done".to_owned(),
+    };
+    let who = decision.source.as_deref().unwrap_or("-");
+    let what = decision.action.as_deref().unwrap_or("-");
+    let text = format!("{:>8}  {who}  {what}  {}  {said}", outcome.seq, decision.file);
+    output.line(&super::output::plain(&text))
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    debug_assert!(args.until_idle, "clap requires it");
+    let stop = stop_on_signals()?;
+    let mut open = open(home, output)?;
+    open.note(Record::Start, "a run started");
+    let mut failed = Ok(());
+    open.until_idle(false, &stop, &mut |outcome| {
+        if failed.is_ok() {
+            failed = report(output, outcome);
+        }
+    })?;
+    open.finish("the run ended in order")?;
+    failed?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,57 @@
+//! `spoolgate sign`: a payload into a signed envelope.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::Principal;
+
+use super::handover;
+use super::keyfile::KeyFile;
+use super::output::Output;
+
+/// Sign a payload and print the envelope.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action portfolio.get | spoolgate handle -"
+)]
+pub struct Args {
+    /// File with the payload, a JSON object; `-` for standard input.
+    file: PathBuf,
+    /// Who signs.
+    #[arg(long = "as", value_name = "PRINCIPAL")]
+    source: String,
+    /// What is asked for, such as order.submit.
+    #[arg(long)]
+    action: String,
+    /// Key file; absent: the gate's own copy in this home's keyring.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Id of the request; absent: a random one.
+    #[arg(long)]
+    id: Option<String>,
+    /// Timestamp, RFC 3339 UTC; absent: now.
+    #[arg(long, value_name = "TIME")]
+    timestamp: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let source = Principal::parse(&args.source)?;
+    let key = match &args.key {
+        Some(path) => {
+            let file = KeyFile::read(path)?;
+            if file.principal != source {
+                bail!("key file `{}` is of `{}`, not of `{source}`", path.display(), file.principal);
+            }
+            file.sign_key()?
+        }
+        None => handover::own_key(home, &source)?,
+    };
+    let payload = super::handle::read_input(&args.file)?;
+    let payload = String::from_utf8(payload).context("the payload is not UTF-8")?;
+    let envelope =
+        handover::sign(&key, &source, &args.action, &payload, args.id.as_deref(), args.timestamp.as_deref())?;
+    output.line(&envelope.to_json())?;
+    Ok(Exit::Success)
+}

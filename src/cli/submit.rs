@@ -1,0 +1,139 @@
+//! `spoolgate submit`: the agent's side, files into the spool and answers out of it.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::Principal;
+
+use super::output::Output;
+
+/// Drop signed files into the spool, as an agent does.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n\nWith --wait the answers are printed, one JSON line each; the exit code is that of the first that is not a success."
+)]
+pub struct Args {
+    /// Signed requests.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    /// Use this agent's own spool directory instead of the flat spool.
+    #[arg(long, value_name = "NAME")]
+    agent: Option<String>,
+    /// Wait for the answers, at most so many seconds.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
+    wait: Option<u64>,
+}
+
+/// Which version of a file stands somewhere.
+type Version = Option<(u64, i64, i64)>;
+
+fn version(path: &Path) -> Version {
+    fs::metadata(path).ok().map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()))
+}
+
+/// A file on its way.
+struct Sent {
+    answers: Vec<(PathBuf, Version)>,
+    shown: String,
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let agent = args.agent.as_deref().map(Principal::parse).transpose()?;
+    let (tmp, dropped, out) = match &agent {
+        Some(name) => {
+            let own = home.join("spool/in").join(name.as_str());
+            (own.join("tmp"), own.join("new"), home.join("spool/out").join(name.as_str()))
+        }
+        None => (home.join("spool/in"), home.join("spool/in"), home.join("spool/out")),
+    };
+    if !dropped.is_dir() {
+        bail!(
+            "there is no spool at `{}`; run `spoolgate init` first, or name the home with --home",
+            dropped.display()
+        );
+    }
+    let mut sent = Vec::new();
+    for file in &args.files {
+        sent.push(drop_file(file, &tmp, &dropped, &out)?);
+    }
+    let Some(seconds) = args.wait else {
+        if !output.is_json() {
+            sent.iter().try_for_each(|sent| {
+                output.line(&format!("submitted {}", super::output::plain(&sent.shown)))
+            })?;
+        }
+        return Ok(Exit::Success);
+    };
+    collect(&sent, Instant::now() + Duration::from_secs(seconds), output)
+}
+
+fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent> {
+    let bytes = super::handle::read_input(file)?;
+    // What is no envelope goes in all the same, under its own name: the gate answers that too.
+    let own_name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id.to_string());
+    let stem = id.clone().unwrap_or_else(|| own_name.trim_end_matches(".json").to_owned());
+    let hidden = tmp.join(format!(".{}.tmp", super::handover::random_name()?));
+    let mut copy = fs::File::create_new(&hidden).with_context(|| format!("file `{}`", hidden.display()))?;
+    copy.write_all(&bytes)?;
+    let mut n = 0;
+    loop {
+        let name = if n == 0 { format!("{stem}.json") } else { format!("{stem}.{n}.json") };
+        let mut answers = vec![out.join(format!("{name}.error.json"))];
+        answers.extend(id.as_ref().map(|id| out.join(format!("{id}.json"))));
+        let answers = answers.into_iter().map(|path| (path.clone(), version(&path))).collect();
+        // A link fails where a rename would replace a request that waits under this name.
+        match fs::hard_link(&hidden, dropped.join(&name)) {
+            Ok(()) => {
+                fs::remove_file(&hidden)?;
+                return Ok(Sent { answers, shown: name });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
+            Err(error) => {
+                let _ = fs::remove_file(&hidden);
+                return Err(error).with_context(|| format!("file `{}`", dropped.join(&name).display()));
+            }
+        }
+    }
+}
+
+/// Waits for a new version of one of the answer files. Empty and half-written ones are not there yet.
+fn collect(sent: &[Sent], deadline: Instant, output: &Output) -> Result<Exit> {
+    let mut exit = Exit::Success;
+    for sent in sent {
+        let answer = loop {
+            let fresh = sent.answers.iter().find(|(path, before)| {
+                let now = version(path);
+                now.is_some() && now != *before
+            });
+            let read = fresh.and_then(|(path, _)| fs::read(path).ok());
+            if let Some(answer) = read.and_then(|bytes| serde_json::from_slice::<Answer>(&bytes).ok()) {
+                break Some(answer);
+            }
+            if Instant::now() >= deadline {
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        let Some(answer) = answer else {
+            output.remark(&format!(
+                "no answer to `{}` in time; is a gate running? It may still be decided",
+                sent.shown
+            ));
+            return Ok(Exit::WaitTimeout);
+        };
+        output.raw(&answer.to_bytes())?;
+        if exit == Exit::Success {
+            exit = answer.exit();
+        }
+    }
+    Ok(exit)
+}

@@ -1,0 +1,63 @@
+//! `spoolgate watch`: decide requests as they come.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use rustix::fs::statfs;
+use spoolgate::spool::watch::Hints;
+use spoolgate::wire::code::Exit;
+
+use super::output::Output;
+use super::run as drain;
+
+/// Decide requests as they come, until stopped.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate watch\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches. Exit code 7: another gate is running over this home."
+)]
+pub struct Args {
+    /// Watch a home on a network file system all the same, by looking once a second.
+    #[arg(long)]
+    allow_remote_fs: bool,
+}
+
+/// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise
+/// less (statfs(2)): NFS, SMB, CIFS, SMB2, 9P, FUSE, AFS, Ceph.
+const REMOTE: [(u64, &str); 8] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9P"),
+    (0x6573_5546, "FUSE"),
+    (0x5346_414f, "AFS"),
+    (0x00c3_6400, "Ceph"),
+];
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let magic =
+        statfs(home).map(|found| u64::from_ne_bytes(i64::from(found.f_type).to_ne_bytes()) & 0xffff_ffff);
+    let remote = REMOTE.iter().find(|(number, _)| magic == Ok(*number));
+    if let Some((_, name)) = remote.filter(|_| !args.allow_remote_fs) {
+        bail!(
+            "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs watches it all the same",
+            home.display()
+        );
+    }
+    let stop = drain::stop_on_signals()?;
+    let mut open = drain::open(home, output)?;
+    let mut hints = Hints::start();
+    if let Some(warning) = &hints.warning {
+        output.remark(warning);
+    }
+    output.remark(&format!("watching {}", home.join("spool/in").display()));
+    let mut printing = Ok(());
+    open.watch(&mut hints, &stop, &mut |outcome| {
+        // The gate goes on without whoever read its output.
+        if printing.is_ok() {
+            printing = drain::report(output, outcome);
+        }
+    })?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,407 @@
+//! One batch through the gate: prepare, order by lane, decide, append, publish, retire.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::open::{Home, HomeError};
+use crate::gate::actions::Lane;
+use crate::gate::decide::{FILLS_MAX, Lookups, needs};
+use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal, Unverified};
+use crate::gate::record::{Decision, Event, Published, Record};
+use crate::gate::{Change, Decided, decide, prepare};
+use crate::host::disk::{self, Mode};
+use crate::ledger::line::LINE_BYTES_MAX;
+use crate::ledger::{line, log};
+use crate::spool::claim::{self, Claimed};
+use crate::spool::name::ClaimName;
+use crate::spool::publish;
+use crate::state::Snapshot;
+use crate::state::fold::fold;
+use crate::trading::venue::paper;
+use crate::wire::answer::Answer;
+use crate::wire::code::Code;
+use crate::wire::signing::sha256_hex;
+use crate::wire::time::Time;
+
+/// Folder of contents kept by digest, below the home.
+pub const BLOBS_DIR: &str = "audit/blobs";
+/// Largest blob that is read back.
+const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Answers are made durable, and the state is snapshotted, every so many lines.
+pub const LINES_PER_SNAPSHOT: u64 = 1024;
+/// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
+const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// A batch is closed when its lines have this many bytes.
+const BATCH_LINE_BYTES: usize = 1024 * 1024;
+
+/// What became of one delivery, for whoever runs the gate.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Its line.
+    pub seq: u64,
+    /// Its decision.
+    pub decision: Decision,
+    /// Its answer.
+    pub answer: Answer,
+}
+
+/// Lines on their way into the ledger.
+#[derive(Default)]
+struct Pending {
+    records: Vec<Record>,
+    bodies: Vec<(&'static str, String)>,
+    bytes: usize,
+}
+
+impl Home {
+    fn next_seq(&self, pending: &Pending) -> u64 {
+        self.ledger.position().seq.saturating_add(u64::try_from(pending.records.len()).unwrap_or(u64::MAX))
+    }
+
+    /// Puts a line into the batch and folds it: the next decision of the batch sees it. If the batch then
+    /// fails to become durable, the process ends and this state with it.
+    fn push(&mut self, pending: &mut Pending, record: Record, body: String) -> Result<(), HomeError> {
+        let seq = self.next_seq(pending);
+        fold(&mut self.state, &self.store, &mut self.outstanding, seq, &record)?;
+        pending.bytes = pending.bytes.saturating_add(body.len());
+        pending.bodies.push((record.kind(), body));
+        pending.records.push(record);
+        Ok(())
+    }
+
+    fn push_event(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
+        let body = record.body().map_err(HomeError::Record)?;
+        self.push(pending, record, body)
+    }
+
+    /// Lines that a batch begins with: what was noticed since the last one.
+    fn push_news(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        for event in std::mem::take(&mut self.events) {
+            self.push_event(pending, event)?;
+        }
+        let step = self.clock_step(false);
+        let halt = self.look_for_halt_file(now);
+        let rules = self.look_at_rules(now, false)?;
+        for event in step.into_iter().chain(halt).chain(rules) {
+            self.push_event(pending, event)?;
+        }
+        if let Some(change) = paper::open_day(&self.state.book, &self.rulebook, now) {
+            let changes = vec![Change::Book(change)];
+            self.push_event(
+                pending,
+                Record::Tick(Event { timestamp: now, note: "a new day".to_owned(), changes }),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Takes claimed files through the gate in as few batches as their size allows.
+    ///
+    /// # Errors
+    /// [`HomeError`]; nothing of an unfinished batch was released then.
+    pub fn process(&mut self, claimed: Vec<Claimed>) -> Result<Vec<Outcome>, HomeError> {
+        let now = self.ledger_now();
+        self.ledger.make_room()?;
+        self.store.begin()?;
+        let mut pending = Pending::default();
+        self.push_news(&mut pending, now)?;
+        let mut waiting: Vec<(ClaimName, Prepared)> = claimed
+            .into_iter()
+            .map(|Claimed { claim, delivery, .. }| {
+                (claim, prepare(delivery, &self.state, &self.keyring, now))
+            })
+            .collect();
+        waiting
+            .sort_by(|(a, _), (b, _)| (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt)));
+        let mut outcomes = Vec::new();
+        let mut claims = Vec::new();
+        for lane in [Lane::Feed, Lane::Control, Lane::Protected, Lane::Ordinary] {
+            // The class of an order is computed when its turn comes; in the last lane everything left has it.
+            let mut later = Vec::new();
+            for (claim, request) in waiting {
+                if lane != Lane::Ordinary && request.lane(&self.state) != lane {
+                    later.push((claim, request));
+                    continue;
+                }
+                let seqs = self.decide_one(&mut pending, &request, now)?;
+                claims.push((claim, seqs));
+                if pending.bytes >= BATCH_LINE_BYTES {
+                    outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
+                    self.ledger.make_room()?;
+                    self.store.begin()?;
+                }
+            }
+            waiting = later;
+        }
+        outcomes.extend(self.commit(pending, claims)?);
+        if self.lines_since_snapshot >= LINES_PER_SNAPSHOT {
+            self.mark_published()?;
+        }
+        Ok(outcomes)
+    }
+
+    /// Decides one request and returns the number of its decision line.
+    fn decide_one(&mut self, pending: &mut Pending, request: &Prepared, now: Time) -> Result<u64, HomeError> {
+        let lookups = self.look_up(request)?;
+        let seq = self.next_seq(pending);
+        let decided = decide(&self.state, &self.rulebook, request, &lookups, now, seq);
+        let (decided, bodies) = match render(&decided) {
+            Ok(bodies) => (decided, bodies),
+            Err(why) => {
+                let refused = refuse_instead(request, why);
+                let decided = decide(&self.state, &self.rulebook, &refused, &lookups, now, seq);
+                let bodies = render(&decided).map_err(HomeError::Record)?;
+                (decided, bodies)
+            }
+        };
+        for (digest, bytes) in &decided.blobs {
+            self.keep_blob(digest, bytes)?;
+        }
+        let records = decided.market.into_iter().map(Record::Market);
+        for (record, body) in records.chain([Record::Decision(Box::new(decided.decision))]).zip(bodies) {
+            self.push(pending, record, body)?;
+        }
+        Ok(self.next_seq(pending).saturating_sub(1))
+    }
+
+    fn look_up(&self, request: &Prepared) -> Result<Lookups, HomeError> {
+        let mut lookups = Lookups::default();
+        let Ok(authentic) = &request.request else { return Ok(lookups) };
+        let id = authentic.envelope.id.as_str();
+        lookups.seen = self.store.seen(authentic.envelope.source.as_str(), id)?;
+        if request.origin != Origin::Local {
+            lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id)?;
+        }
+        let needs = needs(request);
+        if let Some(order_id) = needs.closed_order {
+            lookups.closed_order = self.store.closed_order(order_id)?;
+        }
+        if let Some(since) = needs.fills_since {
+            lookups.fills = self.store.fills_since(since, FILLS_MAX + 1)?;
+        }
+        if let Some(digest) = &needs.rows {
+            lookups.rows = self.blob(digest)?;
+        }
+        if let Some(key_id) = &needs.key {
+            lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
+        }
+        Ok(lookups)
+    }
+
+    /// Seals a batch, then releases what hangs on it.
+    fn commit(&mut self, pending: Pending, claims: Vec<(ClaimName, u64)>) -> Result<Vec<Outcome>, HomeError> {
+        if pending.bodies.is_empty() {
+            self.store.commit()?;
+            return Ok(Vec::new());
+        }
+        let first = self.ledger.position().seq;
+        let bodies: Vec<(&str, String)> = pending.bodies;
+        let sealed = self.ledger.append(&bodies)?;
+        let mut outcomes = Vec::new();
+        let mut by_seq: BTreeMap<u64, Decision> = BTreeMap::new();
+        for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(&sealed.locations)) {
+            if let Record::Decision(decision) = record {
+                self.store.insert_line(seq, *location)?;
+                by_seq.insert(seq, *decision);
+            }
+        }
+        for (seq, decision) in &by_seq {
+            let original = decision.metadata.replay_of.unwrap_or(*seq);
+            let answer = match by_seq.get(&original) {
+                Some(decision) => self.answer_of(decision)?,
+                None => self.answer(original)?,
+            };
+            publish::publish(self.seams.disk.as_ref(), &decision.answer, &answer.to_bytes())
+                .map_err(|source| HomeError::disk(&publish::path_of(&decision.answer), source))?;
+            outcomes.push(Outcome { seq: *seq, decision: decision.clone(), answer });
+        }
+        for (claim, seq) in claims {
+            let kept = by_seq.get(&seq).and_then(|decision| decision.kept.as_deref());
+            claim::retire(self.seams.disk.as_ref(), &claim, kept)
+                .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
+        }
+        self.store.commit()?;
+        self.lines_since_snapshot = self
+            .lines_since_snapshot
+            .saturating_add(u64::try_from(bodies.len()).unwrap_or(0))
+            .saturating_add(1);
+        Ok(outcomes)
+    }
+
+    /// Writes lines that belong to no request, if there are any to write.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn write_news(&mut self) -> Result<(), HomeError> {
+        self.process(Vec::new()).map(|_| ())
+    }
+
+    /// Queues an event line for the next batch.
+    pub fn note(&mut self, make: fn(Event) -> Record, note: &str) {
+        let timestamp = self.ledger_now();
+        self.events.push(make(Event { timestamp, note: note.to_owned(), changes: Vec::new() }));
+    }
+
+    /// Makes all answers durable, says so in the ledger and snapshots the state, so that the next start has
+    /// nothing to compare and little to fold.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn mark_published(&mut self) -> Result<(), HomeError> {
+        if let Some(up_to) = self.outstanding.last().copied() {
+            let out = Path::new("spool/out");
+            self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
+            self.ledger.make_room()?;
+            self.store.begin()?;
+            let mut pending = Pending::default();
+            let timestamp = self.ledger_now();
+            self.push_event(&mut pending, Record::Published(Published { timestamp, up_to }))?;
+            self.commit(pending, Vec::new())?;
+        }
+        self.save_snapshot()
+    }
+
+    /// Whether answers are not known to be durable.
+    pub fn has_outstanding(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
+    /// Snapshots the state: a cache, so that the next start reads little of the ledger.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn save_snapshot(&mut self) -> Result<(), HomeError> {
+        if self.lines_since_snapshot == 0 {
+            return Ok(());
+        }
+        let snapshot = Snapshot {
+            position: self.ledger.position().to_stored(),
+            state: self.state.clone(),
+            outstanding: self.outstanding.iter().copied().collect(),
+        };
+        self.store.save_snapshot(&snapshot)?;
+        self.lines_since_snapshot = 0;
+        Ok(())
+    }
+
+    /// Batch number and decision of a line.
+    ///
+    /// # Errors
+    /// [`HomeError`] if there is none.
+    pub fn decision(&self, seq: u64) -> Result<(u64, Decision), HomeError> {
+        let missing =
+            || HomeError::Record(format!("line {seq} is not an indexed decision; run `spoolgate rebuild`"));
+        let location = self.store.line(seq)?.ok_or_else(missing)?;
+        let bytes = log::read_line(self.seams.disk.as_ref(), location)?;
+        let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
+        match Record::parse(line.kind, &line.body()) {
+            Ok(Some(Record::Decision(decision))) if line.seq == seq => Ok((line.batch, *decision)),
+            Ok(_) => Err(missing()),
+            Err(error) => Err(HomeError::Record(format!("line {seq}: {error}"))),
+        }
+    }
+
+    fn answer_of(&self, decision: &Decision) -> Result<Answer, HomeError> {
+        let blob = match &decision.data_blob {
+            Some(digest) => self.blob(digest)?,
+            None => None,
+        };
+        decision.answer(blob.as_deref()).map_err(HomeError::Record)
+    }
+
+    /// The answer of line `seq`, made again from the ledger.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn answer(&self, seq: u64) -> Result<Answer, HomeError> {
+        let (_, decision) = self.decision(seq)?;
+        match decision.metadata.replay_of {
+            Some(original) if original < seq => self.answer(original),
+            _ => self.answer_of(&decision),
+        }
+    }
+
+    pub(super) fn answer_bytes(&self, seq: u64) -> Result<Vec<u8>, HomeError> {
+        Ok(self.answer(seq)?.to_bytes())
+    }
+
+    /// Keeps a content under its digest, durably.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub fn keep_blob(&self, digest: &str, bytes: &[u8]) -> Result<(), HomeError> {
+        keep_blob(self.seams.disk.as_ref(), digest, bytes)
+    }
+
+    /// The content of this digest; none if it is missing or does not hash to its name.
+    fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
+        let path = blob_path(digest);
+        match self.seams.disk.read(&path, BLOB_BYTES_MAX) {
+            Ok(file) => Ok(Some(file.bytes).filter(|bytes| sha256_hex(bytes) == digest)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(HomeError::disk(&path, source)),
+        }
+    }
+}
+
+fn blob_path(digest: &str) -> PathBuf {
+    Path::new(BLOBS_DIR).join(digest)
+}
+
+/// Keeps a content under its digest, durably: file and folder.
+///
+/// # Errors
+/// What the disk says.
+pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<(), HomeError> {
+    let path = blob_path(digest);
+    let fail = |source| HomeError::disk(&path, source);
+    let there = match disk.read(&path, BLOB_BYTES_MAX) {
+        Ok(file) => file.bytes == bytes,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+        Err(source) => return Err(fail(source)),
+    };
+    if there {
+        // It may be in the page cache only, left by a process that was killed before it synced.
+        return disk.sync_fs(Path::new(BLOBS_DIR)).map_err(fail);
+    }
+    disk::replace(disk, &path, bytes, Mode::Private, true).map_err(fail)
+}
+
+/// The bodies of a decision's lines, or why they cannot stand in the ledger.
+fn render(decided: &Decided) -> Result<Vec<String>, String> {
+    let mut bodies = Vec::new();
+    let mut bytes = 0;
+    // Room for prev, seq, batch and kind.
+    let body_max = LINE_BYTES_MAX - 200;
+    for rows in &decided.market {
+        bodies.push(Record::Market(rows.clone()).body()?);
+    }
+    bodies.push(serde_json::to_string(&decided.decision).map_err(|error| error.to_string())?);
+    for body in &bodies {
+        if body.len() > body_max {
+            return Err(format!(
+                "a ledger line of {} bytes would be needed, at most {body_max} fit",
+                body.len()
+            ));
+        }
+        bytes += body.len();
+    }
+    if bytes > DECISION_BYTES_MAX {
+        return Err(format!(
+            "ledger lines of {bytes} bytes would be needed, at most {DECISION_BYTES_MAX} fit"
+        ));
+    }
+    Ok(bodies)
+}
+
+/// The same request, refused for what its lines would be.
+fn refuse_instead(request: &Prepared, why: String) -> Prepared {
+    let refusal =
+        Refusal::new(Code::Internal, format!("file `{}`: {why}; ask for less at a time", request.file));
+    let mut refused = request.clone();
+    match &mut refused.request {
+        Ok(authentic) => authentic.body = Err(refusal),
+        Err(Unverified { refusal: old, .. }) => *old = refusal,
+    }
+    refused
+}

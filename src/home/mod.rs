@@ -1,0 +1,11 @@
+//! An open home: the lock, the ledger, the state, the rulebook and the loop that takes requests through
+//! them. This is the only room that joins the others; it makes no decisions.
+
+pub mod batch;
+pub mod layout;
+pub mod open;
+pub mod read;
+pub mod rulebook;
+pub mod run;
+
+pub use open::{Home, HomeError, Seams};

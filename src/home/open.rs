@@ -1,0 +1,429 @@
+//! Opening a home for deciding: lock, recovery, roll-forward, redo.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::rulebook::{self, Watched};
+use crate::gate::record::{Event, Record};
+use crate::gate::state::ClockFault;
+use crate::gate::{Change, State};
+use crate::host::clock::Clock;
+use crate::host::disk::{Access, Disk};
+use crate::host::entropy::{Entropy, EntropyError};
+use crate::host::keyring::{CachedKeyring, KeyringError, SqliteKeyring};
+use crate::host::lock::{self, HomeLock};
+use crate::ledger::log::{self, Position};
+use crate::ledger::recover::{self, Found};
+use crate::ledger::scan::SealedLine;
+use crate::ledger::{Ledger, LedgerError, line, segment};
+use crate::rules::{Rulebook, RulebookError};
+use crate::spool::claim::{self, ATTEMPTS_MAX};
+use crate::spool::name::ClaimName;
+use crate::spool::publish;
+use crate::spool::scan::Scanner;
+use crate::state::fold::{FoldFailure, fold};
+use crate::state::{Snapshot, Store, StoreError};
+use crate::wire::code::{Code, Exit};
+use crate::wire::ids::Principal;
+use crate::wire::time::Time;
+
+/// The outside, as handed in.
+#[derive(Clone)]
+pub struct Seams {
+    /// Files.
+    pub disk: Arc<dyn Disk>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// Why a home cannot be opened or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// Another gate holds the lock.
+    #[error(
+        "another gate is running over `{0}`; stop it, or hand requests to it with `spoolgate handle` or `submit`"
+    )]
+    Busy(PathBuf),
+    /// The ledger.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+    /// The index.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The keyring.
+    #[error(transparent)]
+    Keyring(#[from] KeyringError),
+    /// A key that cannot be one.
+    #[error(transparent)]
+    Key(#[from] crate::ledger::note::KeyError),
+    /// The rule files, where there is no last good rulebook.
+    #[error("rule file {0}")]
+    Rulebook(#[from] RulebookError),
+    /// No randomness.
+    #[error(transparent)]
+    Entropy(#[from] EntropyError),
+    /// A ledger line that this program cannot fold.
+    #[error("ledger: {0}")]
+    Record(String),
+    /// The disk, outside the ledger.
+    #[error("`{path}`: {source}")]
+    Disk {
+        /// Where.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The first person is not in the rules.
+    #[error("`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first")]
+    NoPerson(Principal),
+}
+
+impl HomeError {
+    /// A disk error at a path.
+    pub fn disk(path: &Path, source: io::Error) -> HomeError {
+        HomeError::Disk { path: path.to_owned(), source }
+    }
+
+    /// The exit code of a command that ends with this.
+    pub fn exit(&self) -> Exit {
+        match self {
+            HomeError::Busy(_) => Exit::Busy,
+            HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => Exit::LedgerCorrupt,
+            HomeError::Rulebook(_) | HomeError::NoPerson(_) | HomeError::Key(_) => Exit::Malformed,
+            _ => Exit::Storage,
+        }
+    }
+
+    /// The stable code of the same.
+    pub fn code(&self) -> Code {
+        match self.exit() {
+            Exit::Busy => Code::Busy,
+            Exit::LedgerCorrupt => Code::LedgerCorrupt,
+            Exit::Malformed => Code::RulebookInvalid,
+            _ => Code::Storage,
+        }
+    }
+}
+
+impl From<FoldFailure> for HomeError {
+    fn from(failure: FoldFailure) -> HomeError {
+        match failure {
+            FoldFailure::Store(error) => HomeError::Store(error),
+            FoldFailure::State { .. } => HomeError::Record(failure.to_string()),
+        }
+    }
+}
+
+/// An open home. Dropping it releases the lock.
+pub struct Home {
+    pub(super) root: PathBuf,
+    pub(super) seams: Seams,
+    pub(super) keyring: CachedKeyring,
+    pub(super) ledger: Ledger,
+    pub(super) store: Store,
+    pub(super) state: State,
+    pub(super) rulebook: Rulebook,
+    pub(super) watched: Watched,
+    pub(super) scanner: Scanner,
+    /// Decision lines whose answers are not known to be durable.
+    pub(super) outstanding: BTreeSet<u64>,
+    /// Claims of an earlier process that are not decided yet.
+    pub(super) left_behind: VecDeque<ClaimName>,
+    /// Lines that go in front of the next batch.
+    pub(super) events: Vec<Record>,
+    /// Lines since the last snapshot.
+    pub(super) lines_since_snapshot: u64,
+    /// What recovery found.
+    pub found: Found,
+    _lock: HomeLock,
+}
+
+/// What the first line of a log says of it.
+///
+/// # Errors
+/// [`HomeError`].
+pub fn read_genesis(disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
+    let path = segment::path(1);
+    let file = disk.open_log(&path, Access::Read).map_err(|source| {
+        if source.kind() == io::ErrorKind::NotFound {
+            let what = "there is no ledger here; run `spoolgate init` first, or name the home with --home";
+            return HomeError::disk(&path, io::Error::new(io::ErrorKind::NotFound, what));
+        }
+        HomeError::disk(&path, source)
+    })?;
+    let mut reader = crate::ledger::scan::LineReader::new(file.as_ref(), 0);
+    let bytes = match reader.next_line().map_err(|source| HomeError::disk(&path, source))? {
+        crate::ledger::scan::NextLine::Line(_, bytes) => bytes,
+        _ => return Err(HomeError::Record("the first line is not whole".to_owned())),
+    };
+    let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
+    match Record::parse(line.kind, &line.body()) {
+        Ok(Some(Record::Genesis(genesis))) => Ok(genesis),
+        Ok(_) => Err(HomeError::Record("the first line is not a genesis line".to_owned())),
+        Err(error) => Err(HomeError::Record(format!("the first line: {error}"))),
+    }
+}
+
+/// The lines of a log folded, as far as they were read.
+struct Folded {
+    state: State,
+    outstanding: BTreeSet<u64>,
+    failure: Option<HomeError>,
+    lines: u64,
+}
+
+impl Folded {
+    fn line(&mut self, store: &Store, line: &SealedLine) -> io::Result<()> {
+        self.lines += 1;
+        if let Err(error) = self.try_line(store, line) {
+            // The scan speaks io::Error; the reason itself is kept here.
+            self.failure = Some(error);
+            return Err(io::Error::other("a line cannot be folded"));
+        }
+        Ok(())
+    }
+
+    fn try_line(&mut self, store: &Store, line: &SealedLine) -> Result<(), HomeError> {
+        let record = Record::parse(&line.kind, &line.body)
+            .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
+        let Some(record) = record else { return Ok(()) };
+        fold(&mut self.state, store, &mut self.outstanding, line.seq, &record)?;
+        if matches!(record, Record::Decision(_)) {
+            let location = log::Location { segment: line.segment, offset: line.offset, length: line.length };
+            store.insert_line(line.seq, location)?;
+        }
+        Ok(())
+    }
+}
+
+impl Home {
+    /// Opens a home: takes the lock, recovers the ledger, rolls the state forward and redoes what a crash
+    /// left undone. Nothing is published or appended before the ledger is known to be sound.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
+        let lock = lock::try_lock(root)
+            .map_err(|source| match source.kind() {
+                io::ErrorKind::NotFound => {
+                    let what = "not a home; run `spoolgate init` first, or name the home with --home";
+                    HomeError::disk(root, io::Error::new(io::ErrorKind::NotFound, what))
+                }
+                _ => HomeError::disk(&root.join(lock::LOCK_FILE), source),
+            })?
+            .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
+        let genesis = read_genesis(seams.disk.as_ref())?;
+        super::layout::make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(root, source))?;
+        let keyring = SqliteKeyring::open(root, false)?;
+        let store = Store::open(root)?;
+        let keys = keyring.log_keys()?;
+        let (ledger, found, folded) = match roll_forward(&seams, &store, &genesis.origin, &keys, true) {
+            Err(HomeError::Ledger(LedgerError::NotOnLog) | HomeError::Store(StoreError::Damaged(_))) => {
+                store.clear()?;
+                roll_forward(&seams, &store, &genesis.origin, &keys, false)?
+            }
+            other => other?,
+        };
+        let rulebook = rulebook::kept(seams.disk.as_ref(), &folded.state.rulebook.hash)?;
+        let scanner = Scanner::new(rulebook.principals.values().filter_map(|rule| rule.spool.as_ref()));
+        let mut home = Home {
+            root: root.to_owned(),
+            keyring: CachedKeyring::new(keyring),
+            ledger,
+            store,
+            state: folded.state,
+            rulebook,
+            watched: Watched::default(),
+            scanner,
+            outstanding: folded.outstanding,
+            left_behind: VecDeque::new(),
+            events: Vec::new(),
+            lines_since_snapshot: folded.lines,
+            found,
+            seams,
+            _lock: lock,
+        };
+        home.check_clock_at_start();
+        home.redo()?;
+        let now = home.ledger_now();
+        let rules = home.look_at_rules(now, true)?;
+        home.events.extend(rules);
+        Ok(home)
+    }
+
+    /// The state.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// The rulebook in force, or the last good one.
+    pub fn rulebook(&self) -> &Rulebook {
+        &self.rulebook
+    }
+
+    /// The keyring.
+    pub fn keyring(&self) -> &SqliteKeyring {
+        self.keyring.inner()
+    }
+
+    /// The index.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Where the ledger ends.
+    pub fn position(&self) -> &Position {
+        self.ledger.position()
+    }
+
+    /// The gate's clock: never before the last line.
+    pub(super) fn ledger_now(&self) -> Time {
+        let now = self.seams.clock.now();
+        self.state.clock.last.map_or(now, |last| last.max(now))
+    }
+
+    /// A step back of more than 2 s, or a gap forward beyond the bound, closes entries until a person has
+    /// looked: time windows, freshness and staleness all hang on the clock.
+    pub(super) fn clock_step(&self, at_start: bool) -> Option<Record> {
+        let last = self.state.clock.last?;
+        let machine = self.seams.clock.now();
+        let step_ms = machine.since_ms(last);
+        let gap_max_ms = i64::from(self.rulebook.safety.clock_gap_max_s).saturating_mul(1000);
+        let stepped = step_ms < -2000 || (at_start && step_ms > gap_max_ms);
+        if !stepped || self.state.clock.fault.is_some() {
+            return None;
+        }
+        let fault = ClockFault { from: last, to: machine };
+        let note = format!(
+            "the machine's clock stepped from {last} to {machine}: no entries until a person accepts it"
+        );
+        let changes = vec![Change::ClockFaulted(fault)];
+        Some(Record::ClockStep(Event { timestamp: last.max(machine), note, changes }))
+    }
+
+    fn check_clock_at_start(&mut self) {
+        let step = self.clock_step(true);
+        self.events.extend(step);
+    }
+
+    /// What a crash can have left undone, from the ledger alone: answers that are not on disk as they were
+    /// decided, and claims whose decision is sealed.
+    fn redo(&mut self) -> Result<(), HomeError> {
+        let disk = Arc::clone(&self.seams.disk);
+        let work = Path::new(claim::WORK_DIR);
+        let mut decided: BTreeMap<(String, String, Option<String>), (u64, Option<String>)> = BTreeMap::new();
+        let mut newest: BTreeMap<String, u64> = BTreeMap::new();
+        for seq in &self.outstanding {
+            let (batch, decision) = self.decision(*seq)?;
+            newest.insert(decision.answer, *seq);
+            decided.insert((decision.spool, decision.file, decision.file_sha256), (batch, decision.kept));
+        }
+        let mut undelivered: BTreeSet<String> = BTreeSet::new();
+        let mut to_retire = Vec::new();
+        for claim in claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))? {
+            let key = (claim.origin.label(), claim.file.clone(), self.claim_sha256(&claim)?);
+            match decided.get(&key).filter(|(batch, _)| *batch >= claim.batch) {
+                Some((_, kept)) => {
+                    undelivered.insert(format!("out/.local/{}", claim.file));
+                    to_retire.push((claim, kept.clone()));
+                }
+                None => self.left_behind.push_back(claim),
+            }
+        }
+        for (answer, seq) in newest {
+            // An answer handed to a command is removed by it; where the claim is gone, that was before.
+            if answer.starts_with("out/.local/") && !undelivered.contains(&answer) {
+                continue;
+            }
+            let bytes = self.answer_bytes(seq)?;
+            let fail = |source| HomeError::disk(&publish::path_of(&answer), source);
+            if !publish::stands(disk.as_ref(), &answer, &bytes).map_err(fail)? {
+                publish::publish(disk.as_ref(), &answer, &bytes).map_err(fail)?;
+            }
+        }
+        for (claim, kept) in to_retire {
+            claim::retire(disk.as_ref(), &claim, kept.as_deref())
+                .map_err(|source| HomeError::disk(work, source))?;
+        }
+        Ok(())
+    }
+
+    /// The hash of a claim's bytes as its decision would have it; none where it was refused unread.
+    fn claim_sha256(&self, claim: &ClaimName) -> Result<Option<String>, HomeError> {
+        if claim.file.starts_with('=') || claim.attempt >= ATTEMPTS_MAX {
+            return Ok(None);
+        }
+        let work = Path::new(claim::WORK_DIR);
+        match claim::reread(self.seams.disk.as_ref(), claim.clone(), claim.file.clone()) {
+            Ok(claim::Looked::Claimed(claimed)) => {
+                Ok(claimed.delivery.content.ok().map(|bytes| crate::wire::signing::sha256_hex(&bytes)))
+            }
+            Ok(_) => Ok(None),
+            Err(source) => Err(HomeError::disk(work, source)),
+        }
+    }
+}
+
+/// Opens the ledger and folds what the snapshot does not hold yet.
+fn roll_forward(
+    seams: &Seams,
+    store: &Store,
+    origin: &str,
+    keys: &crate::host::keyring::LogKeys,
+    use_snapshot: bool,
+) -> Result<(Ledger, Found, Folded), HomeError> {
+    let snapshot = if use_snapshot { store.snapshot()? } else { None };
+    let (anchor, state, outstanding) = match snapshot {
+        Some(Snapshot { position, state, outstanding }) => {
+            let position = Position::from_stored(&position).ok_or_else(|| {
+                StoreError::Damaged("the snapshot's position contradicts itself".to_owned())
+            })?;
+            (Some(position), state, outstanding.into_iter().collect())
+        }
+        None => (None, State::default(), BTreeSet::new()),
+    };
+    let mut folded = Folded { state, outstanding, failure: None, lines: 0 };
+    let signer = super::layout::log_signer(origin, keys)?;
+    store.begin()?;
+    let opened = recover::open(Arc::clone(&seams.disk), signer, anchor, &mut |line| folded.line(store, line));
+    store.commit()?;
+    if let Some(failure) = folded.failure.take() {
+        return Err(failure);
+    }
+    let (ledger, found) = opened?;
+    Ok((ledger, found, folded))
+}
+
+impl Home {
+    /// Makes the state again from the first line on, and says whether it came out as it was.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
+        let before = match Home::open(root, seams.clone()) {
+            Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
+            // A state.db that cannot be used is what this is for.
+            Err(HomeError::Store(_)) => None,
+            Err(error) => return Err(error),
+        };
+        let path = root.join(crate::state::store::STATE_FILE);
+        for ending in ["", "-wal", "-shm"] {
+            let mut file = path.clone().into_os_string();
+            file.push(ending);
+            match std::fs::remove_file(&file) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(HomeError::disk(Path::new(&file), error));
+                }
+                _ => {}
+            }
+        }
+        let again = Home::open(root, seams)?;
+        let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
+        let same = before.is_some_and(|before| before == after);
+        Ok((again, same))
+    }
+}

@@ -1,0 +1,135 @@
+//! The rulebook in force: loaded all or nothing at a batch boundary, kept content-addressed, and the last
+//! good one for exits while the files on disk cannot be used.
+
+use std::path::{Path, PathBuf};
+
+use super::open::{Home, HomeError};
+use crate::gate::Change;
+use crate::gate::record::{Event, Record};
+use crate::host::disk::{self, Disk, Mode};
+use crate::rules::load::{self, HALT_FILE};
+use crate::rules::{Bundle, Rulebook};
+use crate::wire::ids::Principal;
+use crate::wire::signing::sha256_hex;
+use crate::wire::time::Time;
+
+/// How long rule files must not have changed before they are taken: a git checkout is not atomic.
+const SETTLE_MS: u64 = 1000;
+
+/// Largest kept rulebook, bytes.
+const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What was last read of the rule files.
+#[derive(Debug, Default)]
+pub struct Watched {
+    /// Hash of the bundle, or the fault of reading it.
+    last: Option<Result<String, String>>,
+    /// When that was first read.
+    since_ms: u64,
+    /// When the files were last looked at.
+    looked_ms: Option<u64>,
+}
+
+fn kept_path(hash: &str) -> PathBuf {
+    Path::new("audit/rulebooks").join(format!("{hash}.json"))
+}
+
+/// Keeps a bundle under its hash, durably, before any line names it.
+///
+/// # Errors
+/// What the disk says.
+pub fn keep(disk: &dyn Disk, bundle: &Bundle) -> Result<(), HomeError> {
+    let path = kept_path(&bundle.hash());
+    let stat = disk.stat(&path).map_err(|source| HomeError::disk(&path, source))?;
+    if stat.is_some_and(|stat| usize::try_from(stat.size) == Ok(bundle.to_bytes().len())) {
+        return Ok(());
+    }
+    disk::replace(disk, &path, &bundle.to_bytes(), Mode::Shared, true)
+        .map_err(|source| HomeError::disk(&path, source))
+}
+
+/// The rulebook kept under this hash.
+///
+/// # Errors
+/// [`HomeError`] if it is missing, damaged, or no longer compiles.
+pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
+    let path = kept_path(hash);
+    let file = disk.read(&path, BUNDLE_BYTES_MAX).map_err(|source| HomeError::disk(&path, source))?;
+    if sha256_hex(&file.bytes) != hash {
+        return Err(HomeError::Record(format!("`{}` does not hash to its name", path.display())));
+    }
+    let bundle = Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)?;
+    Ok(Rulebook::compile(&bundle)?)
+}
+
+impl Home {
+    /// Agents that have spool directories of their own.
+    pub fn spool_agents(&self) -> impl Iterator<Item = &Principal> {
+        self.rulebook.principals.values().filter_map(|rule| rule.spool.as_ref())
+    }
+
+    /// Looks at the rule files if it is time to, and returns the event lines of what changed. `at_once`
+    /// skips the settling time: at start there is nothing to compare with.
+    ///
+    /// # Errors
+    /// What the disk says while keeping a new rulebook.
+    pub(super) fn look_at_rules(&mut self, now: Time, at_once: bool) -> Result<Vec<Record>, HomeError> {
+        let monotonic_ms = self.seams.clock.monotonic_ms();
+        let looked_lately =
+            self.watched.looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < SETTLE_MS);
+        if looked_lately && !at_once {
+            return Ok(Vec::new());
+        }
+        self.watched.looked_ms = Some(monotonic_ms);
+        let loaded =
+            load::load(&self.root).and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)));
+        let seen = match &loaded {
+            Ok((_, book)) => Ok(book.hash.clone()),
+            Err(fault) => Err(fault.to_string()),
+        };
+        if self.watched.last.as_ref() != Some(&seen) {
+            self.watched.last = Some(seen);
+            self.watched.since_ms = monotonic_ms;
+            if !at_once {
+                return Ok(Vec::new());
+            }
+        }
+        if !at_once && monotonic_ms.saturating_sub(self.watched.since_ms) < SETTLE_MS {
+            return Ok(Vec::new());
+        }
+        let (note, change) = match loaded {
+            Ok((_, book)) if book.hash == self.state.rulebook.hash && self.state.rulebook.fault.is_none() => {
+                return Ok(Vec::new());
+            }
+            Ok((bundle, book)) => {
+                keep(self.seams.disk.as_ref(), &bundle)?;
+                let hash = book.hash.clone();
+                self.rulebook = book;
+                let agents: Vec<Principal> = self.spool_agents().cloned().collect();
+                self.scanner.set_agents(agents.iter());
+                (format!("rulebook {hash} is in force"), Change::RulebookLoaded { hash })
+            }
+            Err(fault) if self.state.rulebook.fault.as_deref() == Some(&fault.to_string()) => {
+                return Ok(Vec::new());
+            }
+            Err(fault) => {
+                let fault = fault.to_string();
+                let note = "the rule files cannot be used: entries are refused, exits go on under the last good rulebook";
+                (note.to_owned(), Change::RulebookFaulted { fault })
+            }
+        };
+        Ok(vec![Record::Rulebook(Event { timestamp: now, note, changes: vec![change] })])
+    }
+
+    /// The event line of the halt file, if that changed. A file that cannot be looked for counts as there.
+    pub(super) fn look_for_halt_file(&self, now: Time) -> Option<Record> {
+        let path = Path::new("rules").join(HALT_FILE);
+        let present = !matches!(self.seams.disk.stat(&path), Ok(None));
+        if present == self.state.halts.file {
+            return None;
+        }
+        let note = if present { "rules/HALT is there: no entries" } else { "rules/HALT is gone" };
+        let changes = vec![Change::HaltFile { present }];
+        Some(Record::Halt(Event { timestamp: now, note: note.to_owned(), changes }))
+    }
+}

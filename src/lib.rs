@@ -1,0 +1,16 @@
+//! `spoolgate`: a hard boundary between software agents and the things they may touch.
+//!
+//! Agents drop signed JSON files into `spool/in`; a deterministic gate checks each one against rules
+//! that the agent cannot edit, answers in `spool/out`, and writes every decision to a hash-chained
+//! ledger. Imports run one way: `wire` <- `rules` <- `trading` <- `gate` <- (`ledger`, `state`,
+//! `spool`, `host`) <- `home` <- `cli`; `tests/imports.rs` enforces it.
+
+pub mod gate;
+pub mod home;
+pub mod host;
+pub mod ledger;
+pub mod rules;
+pub mod spool;
+pub mod state;
+pub mod trading;
+pub mod wire;
