@@ -1,11 +1,330 @@
-//! x
-use super::output::Output;
-use anyhow::Result;
+//! `spoolgate demo`: one real day through the gate, in a scratch home, with a clock that follows the data.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use spoolgate::gate::Record;
+use spoolgate::home::batch::Outcome;
+use spoolgate::home::{Home, Seams, layout};
+use spoolgate::host::clock::{Clock, ManualClock};
+use spoolgate::host::entropy::{Entropy, SeededEntropy, SystemEntropy};
+use spoolgate::host::keyring::SqliteKeyring;
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::ledger::verify::Options;
+use spoolgate::trading::market::{self, Row};
+use spoolgate::trading::views;
 use spoolgate::wire::code::Exit;
-/// x
+use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
+use spoolgate::wire::time::Time;
+
+use super::demo_script::{Act, CLOSE, DAY, Step};
+use super::output::Output;
+use super::{audit, handover, init, look};
+
+const DATE: &str = "2018-04-05";
+const TRADES: (&str, &[u8]) = (
+    "lean-coinbase-minute-btcusd_20180405_trade.zip",
+    include_bytes!("../../examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip"),
+);
+const QUOTES: (&str, &[u8]) = (
+    "lean-coinbase-minute-btcusd_20180405_quote.zip",
+    include_bytes!("../../examples/market/lean-coinbase-minute-btcusd_20180405_quote.zip"),
+);
+/// Keys, ids and nonces come from this seed, so that every run writes the same ledger bytes.
+const SEED: u64 = 20_180_405;
+
+/// Play one real day through the gate in a scratch home.
 #[derive(clap::Args)]
-pub struct Args {}
-/// x
-pub fn run(_: &Args, _: &Output) -> Result<Exit> {
-    Ok(Exit::Success)
+#[command(
+    after_help = "Examples:\n  spoolgate demo\n  spoolgate demo /tmp/my-demo\n\nEvery run writes the same ledger: prices, requests, keys and clock are given. Its keys are public; use `init` for a real home."
+)]
+pub struct Args {
+    /// Where to make the scratch home; absent: a new folder for temporary files.
+    dir: Option<PathBuf>,
+}
+
+/// One row of the day's table.
+struct Told {
+    at: Time,
+    story: String,
+    outcome: Outcome,
+}
+
+struct Demo {
+    root: PathBuf,
+    clock: Arc<ManualClock>,
+    home: Home,
+    keys: BTreeMap<&'static str, SignKey>,
+    rows: Vec<(&'static str, &'static [u8], Vec<Row>)>,
+    files: BTreeMap<String, Vec<u8>>,
+    orders: BTreeMap<String, String>,
+    told: Vec<Told>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args, output: &Output) -> Result<Exit> {
+    let root = match &args.dir {
+        Some(dir) => {
+            if fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some()) {
+                bail!("`{}` is not empty; name a new folder, or remove it first", dir.display());
+            }
+            dir.clone()
+        }
+        None => {
+            let name: String = hex(&SystemEntropy.bytes32()?).chars().take(8).collect();
+            std::env::temp_dir().join(format!("spoolgate-demo-{name}"))
+        }
+    };
+    let mut demo = Demo::prepare(&root)?;
+    for step in DAY {
+        demo.play(step)?;
+    }
+    demo.trade_until(demo.time(CLOSE)?)?;
+    demo.home.finish("the demo ended in order")?;
+    demo.print(output)
+}
+
+impl Demo {
+    /// Makes the home and gives everybody a key.
+    fn prepare(root: &Path) -> Result<Demo> {
+        init::write_template(root)?;
+        let clock = Arc::new(ManualClock::at(Time::parse(&format!("{DATE}T00:00:00Z"))?));
+        let seams = Seams {
+            disk: Arc::new(RealDisk::open(root)?),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            entropy: Arc::new(SeededEntropy::new(SEED)),
+        };
+        let owner = Principal::parse("owner")?;
+        let (owner_key, _) = layout::found(root, &seams, "spoolgate.invalid/demo", &owner)?;
+        let keyring = SqliteKeyring::open(root, false)?;
+        let mut keys = BTreeMap::new();
+        if let Some(key) = keyring.sign_key(&owner_key)? {
+            keys.insert("owner", key);
+        }
+        let mut rows = Vec::new();
+        for (name, bytes) in [TRADES, QUOTES] {
+            rows.push((name, bytes, market::import(name, bytes, &market::Options::default())?.rows));
+        }
+        let mut home = Home::open(root, seams.clone())?;
+        home.note(Record::Start, "the demo started");
+        let mut demo = Demo {
+            root: root.to_owned(),
+            clock,
+            home,
+            keys,
+            rows,
+            files: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            told: Vec::new(),
+        };
+        for name in ["prices", "trend-bot"] {
+            let secret = seams.entropy.bytes32()?;
+            let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
+            let payload =
+                format!(r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
+            demo.request("owner", &format!("key-of-{name}"), "keys.add", &payload, 0)?;
+            demo.drain("")?;
+            demo.keys.insert(name, SignKey::Hmac(secret));
+        }
+        Ok(demo)
+    }
+
+    fn time(&self, of_day: &str) -> Result<Time> {
+        Ok(Time::parse(&format!("{DATE}T{of_day}Z"))?)
+    }
+
+    /// Drops a file as agents do: written under another name, then renamed.
+    fn drop_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let folder = self.root.join("spool/in");
+        let hidden = folder.join(format!("{name}.tmp"));
+        fs::write(&hidden, bytes).with_context(|| format!("file `{}`", hidden.display()))?;
+        Ok(fs::rename(&hidden, folder.join(name))?)
+    }
+
+    /// Signs a request `age_min` minutes before now and drops it.
+    fn request(&mut self, who: &str, id: &str, action: &str, payload: &str, age_min: i64) -> Result<()> {
+        let key = self.keys.get(who).with_context(|| format!("`{who}` has no key yet"))?.clone();
+        self.signed_request(&key, who, id, action, payload, age_min)
+    }
+
+    fn signed_request(
+        &mut self,
+        key: &SignKey,
+        who: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+        age_min: i64,
+    ) -> Result<()> {
+        let signed_at = self.clock.now().plus_ms(age_min.saturating_mul(-60_000)).to_string();
+        let source = Principal::parse(who)?;
+        let envelope = handover::sign(key, &source, action, payload, Some(id), Some(&signed_at))?;
+        let bytes = envelope.to_json().into_bytes();
+        self.drop_file(&format!("{id}.json"), &bytes)?;
+        self.files.insert(id.to_owned(), bytes);
+        Ok(())
+    }
+
+    /// Has the gate drain the spool; outcomes are told under `story` unless it is empty.
+    fn drain(&mut self, story: &str) -> Result<()> {
+        let mut outcomes = Vec::new();
+        self.home
+            .until_idle(false, &AtomicBool::new(false), &mut |outcome| outcomes.push(outcome.clone()))?;
+        for outcome in outcomes {
+            if let (Some(id), Some(order)) = (&outcome.decision.request_id, outcome.decision.order_id) {
+                self.orders.insert(id.clone(), order.to_string());
+            }
+            if !story.is_empty() {
+                self.told.push(Told { at: outcome.decision.timestamp, story: story.to_owned(), outcome });
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the clock to `until`, delivering all prices known by then.
+    fn trade_until(&mut self, until: Time) -> Result<()> {
+        self.clock.set(until);
+        for index in 0..self.rows.len() {
+            let Some((name, bytes, rows)) = self.rows.get_mut(index) else { break };
+            let known = rows.partition_point(|row| row.known_ms() <= until.ms());
+            let part: Vec<Row> = rows.drain(..known).collect();
+            if part.is_empty() {
+                continue;
+            }
+            let (name, file_sha256) = (*name, sha256_hex(bytes));
+            let blob = market::write_blob(&part);
+            let digest = sha256_hex(blob.as_bytes());
+            self.home.keep_blob(&digest, blob.as_bytes())?;
+            let payload = serde_json::json!({
+                "symbol": "BTC-USD", "rows_sha256": digest, "row_count": part.len(),
+                "file_sha256": file_sha256, "file_name": name,
+            });
+            let id = format!("prices-{index}-{}", until.ms());
+            self.request("prices", &id, "market.import", &payload.to_string(), 0)?;
+        }
+        self.drain("")
+    }
+
+    fn play(&mut self, step: &Step) -> Result<()> {
+        let at = self.time(step.at)?;
+        self.trade_until(at)?;
+        match &step.act {
+            Act::Request(who, id, action, payload) => {
+                let payload = self.with_orders(payload);
+                self.request(who, id, action, &payload, 0)?;
+            }
+            Act::Again(id, file) => {
+                let bytes = self.files.get(*id).cloned().unwrap_or_default();
+                self.drop_file(file, &bytes)?;
+            }
+            Act::Forged(id, action, payload) => {
+                self.signed_request(&SignKey::Hmac([0; 32]), "trend-bot", id, action, payload, 0)?;
+            }
+            Act::Late(id, action, payload, minutes) => {
+                self.request("trend-bot", id, action, payload, *minutes)?
+            }
+            Act::File(name, text) => self.drop_file(name, text.as_bytes())?,
+            Act::Link(name, target) => {
+                symlink(self.root.join(target), self.root.join("spool/in").join(name))?
+            }
+        }
+        self.drain(step.story)
+    }
+
+    /// Puts order ids into a payload for `{order:ID}`.
+    fn with_orders(&self, payload: &str) -> String {
+        let mut payload = payload.to_owned();
+        for (id, order) in &self.orders {
+            payload = payload.replace(&format!("{{order:{id}}}"), order);
+        }
+        payload
+    }
+
+    fn print(self, output: &Output) -> Result<Exit> {
+        let Demo { root, clock, home, told, .. } = self;
+        let now = clock.now();
+        let portfolio = views::portfolio(&home.state().book, home.rulebook(), now);
+        let fills = home.store().fills_since(Time::EPOCH, usize::MAX)?;
+        drop(home);
+        let options = Options { strict: true, threads: 2, ..Options::default() };
+        let report = audit::verify_folder(&root.join("audit"), &options, false)?;
+        let seams = Seams {
+            disk: Arc::new(RealDisk::open(&root)?),
+            clock: clock as Arc<dyn Clock>,
+            entropy: Arc::new(SystemEntropy),
+        };
+        let (_, same) = Home::rebuild(&root, seams)?;
+        if output.is_json() {
+            let body = serde_json::json!({
+                "home": root, "decisions": told.iter().map(|told| &told.outcome.answer).collect::<Vec<_>>(),
+                "portfolio": portfolio, "fills": fills, "ledger": report, "rebuild_same": same,
+            });
+            output.json(&body)?;
+            return Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt });
+        }
+        output.line(&format!("One day of real BTC-USD prices, {DATE}, in {}", root.display()))?;
+        output.heading("What was asked, what the gate decided, and why")?;
+        let rows: Vec<Vec<String>> = told.iter().map(row).collect();
+        output.table(&["time", "request", "what it is", "decision", "why"], &[], &rows)?;
+        output.heading("What the market did")?;
+        look::print_fills(&fills, output)?;
+        output.heading(&format!("Portfolio at {now}"))?;
+        look::print_portfolio(&portfolio, output)?;
+        output.heading("Ledger, verified from its first byte")?;
+        audit::print_report(&report, output)?;
+        let verdict = if same { "the same" } else { "DIFFERENT" };
+        output.line(&format!("State made again from the ledger alone: {verdict}."))?;
+        output.heading("Where to look")?;
+        let home = root.display();
+        output.line(&format!("  answers             {home}/spool/out/"))?;
+        output.line(&format!("  refused bytes       {home}/spool/rejected/"))?;
+        output.line(&format!("  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"))?;
+        output.line(&format!("  one decision        spoolgate --home {home} audit show buy-big"))?;
+        output.line(&format!("  verify without us   python3 examples/verify_ledger.py {home}/audit"))?;
+        Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt })
+    }
+}
+
+/// A row of the day's table.
+fn row(told: &Told) -> Vec<String> {
+    let decision = &told.outcome.decision;
+    let failed = decision.checks.iter().find(|row| !row.passed);
+    let (ruling, why) = match (decision.metadata.code, decision.metadata.replay_of) {
+        (Some(code), _) => {
+            let message = decision.metadata.message.clone().unwrap_or_default();
+            let why = failed.map_or(format!("{code}: {message}"), |row| {
+                let reason = row.reason.clone().unwrap_or_else(|| {
+                    let show = |amount: Option<spoolgate::wire::amount::Amount>| {
+                        amount.map_or_else(|| "?".to_owned(), |amount| amount.normalized().to_string())
+                    };
+                    format!("{} over {}", show(row.value), show(row.limit))
+                });
+                let headroom = decision
+                    .headroom
+                    .as_ref()
+                    .filter(|room| room.max_size.is_positive())
+                    .map(|room| format!("; {} would pass", room.max_size.normalized()))
+                    .unwrap_or_default();
+                format!("{}: {reason}{headroom}", row.name)
+            });
+            ("refused".to_owned(), why)
+        }
+        (None, Some(original)) => {
+            ("answered again".to_owned(), format!("the answer of line {original}, byte for byte"))
+        }
+        (None, None) => {
+            let why = decision.order_id.map(|order| order.to_string()).unwrap_or_default();
+            ("accepted".to_owned(), why)
+        }
+    };
+    let time = told.at.to_string().get(11..19).unwrap_or_default().to_owned();
+    let request = decision.request_id.clone().unwrap_or_else(|| decision.file.clone());
+    let why: String = why.chars().take(120).collect();
+    vec![time, request, told.story.clone(), ruling, why]
 }

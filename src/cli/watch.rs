@@ -23,7 +23,7 @@ pub struct Args {
 
 /// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise
 /// less (statfs(2)): NFS, SMB, CIFS, SMB2, 9P, FUSE, AFS, Ceph.
-const REMOTE: [(u64, &str); 8] = [
+const REMOTE: [(i64, &str); 8] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -36,8 +36,7 @@ const REMOTE: [(u64, &str); 8] = [
 
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let magic =
-        statfs(home).map(|found| u64::from_ne_bytes(i64::from(found.f_type).to_ne_bytes()) & 0xffff_ffff);
+    let magic = statfs(home).map(|found| found.f_type & 0xffff_ffff);
     let remote = REMOTE.iter().find(|(number, _)| magic == Ok(*number));
     if let Some((_, name)) = remote.filter(|_| !args.allow_remote_fs) {
         bail!(

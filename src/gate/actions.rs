@@ -115,16 +115,15 @@ const AGENT: &[Role] = &[Role::Agent];
 const HUMAN: &[Role] = &[Role::Human];
 const ANYBODY: &[Role] = &[Role::Human, Role::Agent, Role::Feed];
 
+/// A row with what most of them have: small files, the ordinary lane, the usual age bound, no rules.
 const fn rule(
     action: Action,
     name: &'static str,
     request_type: &'static str,
     payload: &'static str,
     senders: &'static [Role],
-    lane: Lane,
-    freshness: Freshness,
-    rules_apply: &'static str,
 ) -> ActionRule {
+    let (lane, freshness) = (Lane::Ordinary, Freshness::Request);
     ActionRule {
         action,
         name,
@@ -134,162 +133,60 @@ const fn rule(
         lane,
         bytes_max: SMALL,
         freshness,
-        rules_apply,
+        rules_apply: "no",
+    }
+}
+
+impl ActionRule {
+    const fn in_lane(self, lane: Lane) -> ActionRule {
+        ActionRule { lane, ..self }
+    }
+
+    const fn aged(self, freshness: Freshness) -> ActionRule {
+        ActionRule { freshness, ..self }
     }
 }
 
 /// Every action.
 pub const ACTIONS: &[ActionRule] = &[
-    rule(
-        Action::OrderSubmit,
-        "order.submit",
-        "SubmitOrder",
-        "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop",
-        AGENT,
-        Lane::Ordinary,
-        Freshness::ByClass,
-        "entries",
-    ),
-    rule(
-        Action::OrderCancel,
-        "order.cancel",
-        "CancelOrder",
-        "order_id",
-        AGENT,
-        Lane::Protected,
-        Freshness::Exit,
-        "no",
-    ),
-    rule(
-        Action::OrderTightenStop,
-        "order.tighten_stop",
-        "TightenStop",
-        "order_id, new_stop",
-        AGENT,
-        Lane::Protected,
-        Freshness::Exit,
-        "no",
-    ),
-    rule(
-        Action::PortfolioGet,
-        "portfolio.get",
-        "GetPortfolio",
-        "(none)",
-        ANYBODY,
-        Lane::Ordinary,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::OrdersList,
-        "orders.list",
-        "GetOpenOrders",
-        "(none)",
-        ANYBODY,
-        Lane::Ordinary,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::FillsList,
-        "fills.list",
-        "GetFillHistory",
-        "since",
-        ANYBODY,
-        Lane::Ordinary,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::MarketGet,
-        "market.get",
-        "GetMarketData",
-        "symbol",
-        ANYBODY,
-        Lane::Ordinary,
-        Freshness::Request,
-        "no",
-    ),
+    ActionRule {
+        rules_apply: "entries",
+        ..rule(
+            Action::OrderSubmit,
+            "order.submit",
+            "SubmitOrder",
+            "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop",
+            AGENT,
+        )
+        .aged(Freshness::ByClass)
+    },
+    rule(Action::OrderCancel, "order.cancel", "CancelOrder", "order_id", AGENT)
+        .in_lane(Lane::Protected)
+        .aged(Freshness::Exit),
+    rule(Action::OrderTightenStop, "order.tighten_stop", "TightenStop", "order_id, new_stop", AGENT)
+        .in_lane(Lane::Protected)
+        .aged(Freshness::Exit),
+    rule(Action::PortfolioGet, "portfolio.get", "GetPortfolio", "(none)", ANYBODY),
+    rule(Action::OrdersList, "orders.list", "GetOpenOrders", "(none)", ANYBODY),
+    rule(Action::FillsList, "fills.list", "GetFillHistory", "since", ANYBODY),
+    rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
     rule(
         Action::MarketImport,
         "market.import",
         "ImportMarket",
         "symbol, rows_sha256, row_count, file_sha256, file_name",
         &[Role::Human, Role::Feed],
-        Lane::Feed,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::HaltSet,
-        "halt.set",
-        "SetHalt",
-        "principal?, reason",
-        &[Role::Human, Role::Agent],
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::HaltClear,
-        "halt.clear",
-        "ClearHalt",
-        "scope, reason",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::AccountAdjust,
-        "account.adjust",
-        "AdjustAccount",
-        "amount, reason",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::ClockAccept,
-        "clock.accept",
-        "AcceptClock",
-        "reason",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::KeysAdd,
-        "keys.add",
-        "AddKey",
-        "principal, key_id, algorithm",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::KeysRotate,
-        "keys.rotate",
-        "RotateKey",
-        "principal, key_id, algorithm, others_end",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
-    rule(
-        Action::KeysRevoke,
-        "keys.revoke",
-        "RevokeKey",
-        "key_id, reason",
-        HUMAN,
-        Lane::Control,
-        Freshness::Request,
-        "no",
-    ),
+    )
+    .in_lane(Lane::Feed),
+    rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", &[Role::Human, Role::Agent])
+        .in_lane(Lane::Control),
+    rule(Action::HaltClear, "halt.clear", "ClearHalt", "scope, reason", HUMAN).in_lane(Lane::Control),
+    rule(Action::AccountAdjust, "account.adjust", "AdjustAccount", "amount, reason", HUMAN).in_lane(Lane::Control),
+    rule(Action::ClockAccept, "clock.accept", "AcceptClock", "reason", HUMAN).in_lane(Lane::Control),
+    rule(Action::KeysAdd, "keys.add", "AddKey", "principal, key_id, algorithm", HUMAN).in_lane(Lane::Control),
+    rule(Action::KeysRotate, "keys.rotate", "RotateKey", "principal, key_id, algorithm, others_end", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::KeysRevoke, "keys.revoke", "RevokeKey", "key_id, reason", HUMAN).in_lane(Lane::Control),
 ];
 
 /// The row of the action named `name`.

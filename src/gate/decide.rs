@@ -102,7 +102,8 @@ pub fn decide(
     let turn = Turn { state, rules, lookups, now, seq };
     let lane = request.lane(state);
     match &request.request {
-        Err(Unverified { envelope, refusal }) => {
+        Err(unverified) => {
+            let Unverified { envelope, refusal } = unverified.as_ref();
             let mut decision = blank(&turn, request, lane, envelope.as_ref());
             decision.kept = Some(format!("rejected/{seq}~{}", request.file));
             refuse(&mut decision, refusal);

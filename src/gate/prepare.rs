@@ -104,7 +104,7 @@ pub struct Prepared {
     /// Their number.
     pub file_bytes: Option<u64>,
     /// The request, or why it is none.
-    pub request: Result<Authentic, Unverified>,
+    pub request: Result<Authentic, Box<Unverified>>,
 }
 
 /// A request whose signature is good.
@@ -185,7 +185,7 @@ pub fn prepare(delivery: Delivery, state: &State, keyring: &dyn Keyring, now: Ti
     let file_bytes = bytes.and_then(|bytes| u64::try_from(bytes.len()).ok());
     let request = match content {
         Ok(bytes) => authenticate(&bytes, &shown, state, keyring, now),
-        Err(refusal) => Err(Unverified { envelope: None, refusal }),
+        Err(refusal) => Err(Box::new(Unverified { envelope: None, refusal })),
     };
     Prepared { origin, file, file_sha256, file_bytes, request }
 }
@@ -196,13 +196,16 @@ fn authenticate(
     state: &State,
     keyring: &dyn Keyring,
     now: Time,
-) -> Result<Authentic, Unverified> {
+) -> Result<Authentic, Box<Unverified>> {
     let envelope = Envelope::parse(bytes).map_err(|error| {
         let code = match error {
             EnvelopeError::Json(_) => Code::MalformedJson,
             EnvelopeError::Shape(_) => Code::MalformedEnvelope,
         };
-        Unverified { envelope: None, refusal: Refusal::new(code, format!("file `{shown}`: {error}")) }
+        Box::new(Unverified {
+            envelope: None,
+            refusal: Refusal::new(code, format!("file `{shown}`: {error}")),
+        })
     })?;
     let message = envelope.signing_string();
     let verified = state.active_keys(&envelope.source, now).find(|key_id| {
@@ -214,7 +217,7 @@ fn authenticate(
         let what =
             format!("file `{shown}`: the signature is not one of `{}` over this request", envelope.source);
         let refusal = Refusal::new(Code::SignatureInvalid, what);
-        return Err(Unverified { envelope: Some(envelope), refusal });
+        return Err(Box::new(Unverified { envelope: Some(envelope), refusal }));
     };
     let request_hash = envelope.request_hash();
     let body = read_body(&envelope, bytes.len());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::open::{Home, HomeError};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
-use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal, Unverified};
+use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
 use crate::gate::record::{Decision, Event, Published, Record};
 use crate::gate::{Change, Decided, decide, prepare};
 use crate::host::disk::{self, Mode};
@@ -401,7 +401,7 @@ fn refuse_instead(request: &Prepared, why: String) -> Prepared {
     let mut refused = request.clone();
     match &mut refused.request {
         Ok(authentic) => authentic.body = Err(refusal),
-        Err(Unverified { refusal: old, .. }) => *old = refusal,
+        Err(unverified) => unverified.refusal = refusal,
     }
     refused
 }

@@ -168,6 +168,9 @@ pub fn read_genesis(disk: &dyn Disk) -> Result<crate::gate::record::Genesis, Hom
     }
 }
 
+/// A file as its decision names it: spool, name, SHA-256 of its bytes if they were read.
+type FileSeen = (String, String, Option<String>);
+
 /// The lines of a log folded, as far as they were read.
 struct Folded {
     state: State,
@@ -315,7 +318,7 @@ impl Home {
     fn redo(&mut self) -> Result<(), HomeError> {
         let disk = Arc::clone(&self.seams.disk);
         let work = Path::new(claim::WORK_DIR);
-        let mut decided: BTreeMap<(String, String, Option<String>), (u64, Option<String>)> = BTreeMap::new();
+        let mut decided: BTreeMap<FileSeen, (u64, Option<String>)> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
         for seq in &self.outstanding {
             let (batch, decision) = self.decision(*seq)?;

@@ -262,10 +262,10 @@ impl HeadCheck {
     fn new(remembered: Option<Checkpoint>, anchor: Option<&Position>) -> HeadCheck {
         let mut check =
             HeadCheck { remembered, root_there: None, scanned_from: anchor.map_or(0, |anchor| anchor.seq) };
-        if let (Some(head), Some(anchor)) = (&check.remembered, anchor) {
-            if head.size.checked_add(1) == Some(anchor.seq) {
-                check.root_there = Some(anchor.root.to_string());
-            }
+        if let (Some(head), Some(anchor)) = (&check.remembered, anchor)
+            && head.size.checked_add(1) == Some(anchor.seq)
+        {
+            check.root_there = Some(anchor.root.to_string());
         }
         check
     }

@@ -51,6 +51,9 @@ pub struct Snapshot {
     pub outstanding: Vec<u64>,
 }
 
+/// A fill with the number of its line and its place in it.
+pub type NumberedFill = ((u64, u32), Fill);
+
 /// The open index.
 #[derive(Debug)]
 pub struct Store {
@@ -304,11 +307,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn numbered_fills_since(
-        &self,
-        since: Time,
-        limit: usize,
-    ) -> Result<Vec<((u64, u32), Fill)>, StoreError> {
+    pub fn numbered_fills_since(&self, since: Time, limit: usize) -> Result<Vec<NumberedFill>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self.database.prepare_cached(
             "SELECT seq, ordinal, body FROM fills WHERE recorded_ms >= ?1 ORDER BY recorded_ms, seq, ordinal LIMIT ?2",
