@@ -6,8 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms from the inside out; a room imports only what stands in a ring before its own, or beside it.
-const RINGS: [&[&str]; 7] =
-    [&["wire"], &["rules"], &["trading"], &["gate"], &["ledger", "state", "spool", "host"], &["home"], &["cli"]];
+const RINGS: [&[&str]; 7] = [
+    &["wire"],
+    &["rules"],
+    &["trading"],
+    &["gate"],
+    &["ledger", "state", "spool", "host"],
+    &["home"],
+    &["cli"],
+];
 
 /// Rooms that read no clock, no file, no environment and no randomness.
 const PURE: [&str; 4] = ["wire", "rules", "trading", "gate"];
@@ -29,7 +36,10 @@ const OUTSIDE: [&str; 12] = [
 ];
 
 fn ring(room: &str) -> usize {
-    RINGS.iter().position(|rooms| rooms.contains(&room)).unwrap_or_else(|| panic!("room `{room}` is not on the map"))
+    RINGS
+        .iter()
+        .position(|rooms| rooms.contains(&room))
+        .unwrap_or_else(|| panic!("room `{room}` is not on the map"))
 }
 
 fn files(dir: &Path, found: &mut Vec<PathBuf>) {
@@ -81,7 +91,11 @@ fn imports_run_one_way() {
     assert!(sources.len() > 50, "only {} files were read", sources.len());
     for (room, path, program) in &sources {
         for other in imported(program) {
-            assert!(ring(&other) <= ring(room), "{} imports `{other}`, which stands outside `{room}`", path.display());
+            assert!(
+                ring(&other) <= ring(room),
+                "{} imports `{other}`, which stands outside `{room}`",
+                path.display()
+            );
         }
     }
 }

@@ -256,6 +256,51 @@ fn describe(shown: &Shown) -> Vec<String> {
     vec![shown.seq.to_string(), time, shown.kind.clone(), who, what, outcome]
 }
 
+/// Valid JSON without white space, indented; keys stay in the order of the ledger.
+fn indented(text: &str) -> String {
+    let mut out = String::with_capacity(text.len().saturating_mul(2));
+    let mut depth = 0_usize;
+    let (mut in_string, mut escaped) = (false, false);
+    let mut characters = text.chars().peekable();
+    while let Some(c) = characters.next() {
+        if in_string {
+            out.push(c);
+            in_string = escaped || c != '"';
+            escaped = !escaped && c == '\\';
+            continue;
+        }
+        let break_line = |out: &mut String, depth: usize| {
+            out.push('\n');
+            out.push_str(&"  ".repeat(depth));
+        };
+        match c {
+            '{' | '[' if characters.peek().is_some_and(|next| matches!(next, '}' | ']')) => out.push(c),
+            '{' | '[' => {
+                depth += 1;
+                out.push(c);
+                break_line(&mut out, depth);
+            }
+            '}' | ']' => {
+                if !out.ends_with(['{', '[']) {
+                    depth = depth.saturating_sub(1);
+                    break_line(&mut out, depth);
+                }
+                out.push(c);
+            }
+            ',' => {
+                out.push(c);
+                break_line(&mut out, depth);
+            }
+            ':' => out.push_str(": "),
+            _ => {
+                in_string = c == '"';
+                out.push(c);
+            }
+        }
+    }
+    out
+}
+
 fn show(home: &Path, args: &ShowArgs, output: &Output) -> Result<Exit> {
     let seq: Option<u64> = args.what.parse().ok();
     let mut found = Vec::new();
@@ -274,9 +319,23 @@ fn show(home: &Path, args: &ShowArgs, output: &Output) -> Result<Exit> {
             output.line(&shown.text)?;
             continue;
         }
-        let value: serde_json::Value = serde_json::from_str(&shown.text)?;
-        // JSON escapes control characters, so what agents wrote cannot drive a terminal.
-        output.line(&serde_json::to_string_pretty(&value)?)?;
+        output.line(&super::output::plain_lines(&indented(&shown.text)))?;
     }
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::indented;
+
+    #[test]
+    fn indenting_changes_white_space_only() {
+        let text = r#"{"b":[1,{"a":"x\\\",:{}[]"},[],{}],"c":null}"#;
+        let shown = indented(text);
+        assert!(shown.lines().count() > 8, "{shown}");
+        let (before, after): (serde_json::Value, serde_json::Value) =
+            (serde_json::from_str(text).unwrap(), serde_json::from_str(&shown).unwrap());
+        assert_eq!(before, after);
+        assert!(shown.find("\"b\"") < shown.find("\"c\""));
+    }
 }

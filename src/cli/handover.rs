@@ -68,7 +68,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         match Home::open(home, real_seams(home)?) {
             Ok(mut open) => {
                 open.until_idle(true, &AtomicBool::new(false), &mut |_| {})?;
-                open.save_snapshot()?;
+                open.settle()?;
             }
             Err(HomeError::Busy(_)) => std::thread::sleep(POLL),
             Err(error) => {

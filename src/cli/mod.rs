@@ -109,16 +109,13 @@ pub fn run() -> ExitCode {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(Exit::Success as u8),
         Err(error) => {
-            let exit = exit_of(&error);
-            output.error(&error, exit);
+            // Errors of the home have codes and exit codes of their own; anything else is the command line's.
+            let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
+            let exit = of_home.map_or(Exit::Malformed, HomeError::exit);
+            output.error(&error, of_home.map(HomeError::code), exit);
             ExitCode::from(exit as u8)
         }
     }
-}
-
-/// Errors of the home have exit codes of their own; anything else is the command line's.
-fn exit_of(error: &anyhow::Error) -> Exit {
-    error.chain().find_map(|cause| cause.downcast_ref::<HomeError>()).map_or(Exit::Malformed, HomeError::exit)
 }
 
 fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
-use spoolgate::wire::code::Exit;
+use spoolgate::wire::code::{Code, Exit};
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -40,6 +40,11 @@ pub fn plain(text: &str) -> String {
             escaped
         })
         .collect()
+}
+
+/// As [`plain`], for text of several lines of our own making.
+pub fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 impl Output {
@@ -77,12 +82,16 @@ impl Output {
     }
 
     /// An error: in words, or as JSON where programs read.
-    pub fn error(&self, error: &anyhow::Error, exit: Exit) {
+    pub fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
         let message = plain(&format!("{error:#}"));
         let _ = match self.format {
-            Format::Table => writeln!(io::stderr(), "spoolgate: {message}"),
+            Format::Table => match code {
+                Some(code) => writeln!(io::stderr(), "spoolgate: {code}: {message}"),
+                None => writeln!(io::stderr(), "spoolgate: {message}"),
+            },
             Format::Json => {
-                let body = serde_json::json!({"error": {"message": message, "exit": exit as u8}});
+                let body =
+                    serde_json::json!({"error": {"code": code, "message": message, "exit": exit as u8}});
                 writeln!(io::stderr(), "{body}")
             }
         };

@@ -89,8 +89,8 @@ pub fn needs(request: &Prepared) -> Needs {
     needs
 }
 
-/// Decides one request. `seq` is the number of the first line it will write; `fault` is why the rule
-/// files cannot be used, `rules` then being the last good rulebook.
+/// Decides one request. `seq` is the number of the first line it will write; `rules` is the rulebook in
+/// force, or the last good one while the state holds a fault of the rule files.
 pub fn decide(
     state: &State,
     rules: &Rulebook,

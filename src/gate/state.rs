@@ -73,6 +73,8 @@ pub struct Clock {
     pub last: Option<Time>,
     /// A step that closed entries until a person accepts it.
     pub fault: Option<ClockFault>,
+    /// A person accepted the machine's clock: the next batch takes its time, even if that is earlier.
+    pub accepted: bool,
 }
 
 /// A clock step.
@@ -181,7 +183,10 @@ impl State {
                 self.halts.principals.remove(principal);
             }
             Change::ClockFaulted(fault) => self.clock.fault = Some(fault.clone()),
-            Change::ClockAccepted {} => self.clock.fault = None,
+            Change::ClockAccepted {} => {
+                self.clock.fault = None;
+                self.clock.accepted = true;
+            }
             Change::RulebookLoaded { hash } => {
                 self.rulebook = RulebookState { hash: hash.clone(), fault: None };
             }
@@ -190,9 +195,17 @@ impl State {
         Ok(())
     }
 
-    /// Notes the time of a line.
+    /// Notes the time of a line. Time only goes back once after a person accepted the machine's clock; the
+    /// lines of the batch in which that happened still have the old time.
     pub fn tick(&mut self, time: Time) {
-        self.clock.last = Some(self.clock.last.map_or(time, |last| last.max(time)));
+        match self.clock.last {
+            Some(last) if self.clock.accepted && time != last => {
+                self.clock.accepted = false;
+                self.clock.last = Some(time);
+            }
+            Some(last) => self.clock.last = Some(last.max(time)),
+            None => self.clock.last = Some(time),
+        }
     }
 
     /// Ids of the keys of `principal` that verify at `now`.

@@ -29,6 +29,10 @@ pub const BLOBS_DIR: &str = "audit/blobs";
 const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Answers are made durable, and the state is snapshotted, every so many lines.
 pub const LINES_PER_SNAPSHOT: u64 = 1024;
+/// Answers that recovery may have to compare, at most.
+const OUTSTANDING_MAX: usize = 1024;
+/// And after a one-shot command, so that the start of the next one stays short.
+const OUTSTANDING_ONE_SHOT: usize = 64;
 /// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
 const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A batch is closed when its lines have this many bytes.
@@ -134,7 +138,7 @@ impl Home {
             waiting = later;
         }
         outcomes.extend(self.commit(pending, claims)?);
-        if self.lines_since_snapshot >= LINES_PER_SNAPSHOT {
+        if self.lines_since_snapshot >= LINES_PER_SNAPSHOT || self.outstanding.len() >= OUTSTANDING_MAX {
             self.mark_published()?;
         }
         Ok(outcomes)
@@ -259,6 +263,18 @@ impl Home {
             self.commit(pending, Vec::new())?;
         }
         self.save_snapshot()
+    }
+
+    /// Ends a one-shot command: a snapshot, and now and then durable answers.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn settle(&mut self) -> Result<(), HomeError> {
+        if self.outstanding.len() >= OUTSTANDING_ONE_SHOT {
+            self.mark_published()
+        } else {
+            self.save_snapshot()
+        }
     }
 
     /// Whether answers are not known to be durable.

@@ -55,6 +55,25 @@ pub fn make_folders(disk: &dyn Disk) -> std::io::Result<()> {
     FOLDERS.iter().try_for_each(|(folder, mode)| disk.create_dir(Path::new(folder), *mode))
 }
 
+/// Makes the spools of agents that have their own. Who may use them is for the operating system to say.
+///
+/// # Errors
+/// What the disk says.
+pub fn make_agent_spools<'a>(
+    disk: &dyn Disk,
+    agents: impl Iterator<Item = &'a Principal>,
+) -> std::io::Result<()> {
+    for agent in agents {
+        let own = Path::new("spool/in").join(agent.as_str());
+        for folder in
+            [own.clone(), own.join("tmp"), own.join("new"), Path::new("spool/out").join(agent.as_str())]
+        {
+            disk.create_dir(&folder, Mode::Shared)?;
+        }
+    }
+    Ok(())
+}
+
 /// Makes keyring and ledger of a home whose rule files are there: log keys, a key for the first person,
 /// the genesis line. Returns the first person's key id and the log's verifier key.
 ///

@@ -232,7 +232,6 @@ impl Home {
             other => other?,
         };
         let rulebook = rulebook::kept(seams.disk.as_ref(), &folded.state.rulebook.hash)?;
-        let scanner = Scanner::new(rulebook.principals.values().filter_map(|rule| rule.spool.as_ref()));
         let mut home = Home {
             root: root.to_owned(),
             keyring: CachedKeyring::new(keyring),
@@ -241,7 +240,7 @@ impl Home {
             state: folded.state,
             rulebook,
             watched: Watched::default(),
-            scanner,
+            scanner: Scanner::new(std::iter::empty()),
             outstanding: folded.outstanding,
             left_behind: VecDeque::new(),
             events: Vec::new(),
@@ -250,6 +249,7 @@ impl Home {
             seams,
             _lock: lock,
         };
+        home.open_agent_spools()?;
         home.check_clock_at_start();
         home.redo()?;
         let now = home.ledger_now();
@@ -283,9 +283,12 @@ impl Home {
         self.ledger.position()
     }
 
-    /// The gate's clock: never before the last line.
+    /// The gate's clock: never before the last line, unless a person just accepted that it is.
     pub(super) fn ledger_now(&self) -> Time {
         let now = self.seams.clock.now();
+        if self.state.clock.accepted {
+            return now;
+        }
         self.state.clock.last.map_or(now, |last| last.max(now))
     }
 
@@ -297,7 +300,7 @@ impl Home {
         let step_ms = machine.since_ms(last);
         let gap_max_ms = i64::from(self.rulebook.safety.clock_gap_max_s).saturating_mul(1000);
         let stepped = step_ms < -2000 || (at_start && step_ms > gap_max_ms);
-        if !stepped || self.state.clock.fault.is_some() {
+        if !stepped || self.state.clock.fault.is_some() || self.state.clock.accepted {
             return None;
         }
         let fault = ClockFault { from: last, to: machine };

@@ -68,6 +68,15 @@ impl Home {
         self.rulebook.principals.values().filter_map(|rule| rule.spool.as_ref())
     }
 
+    /// Makes and scans the spools of the agents that the rulebook names.
+    pub(super) fn open_agent_spools(&mut self) -> Result<(), HomeError> {
+        let agents: Vec<Principal> = self.spool_agents().cloned().collect();
+        super::layout::make_agent_spools(self.seams.disk.as_ref(), agents.iter())
+            .map_err(|source| HomeError::disk(Path::new("spool"), source))?;
+        self.scanner.set_agents(agents.iter());
+        Ok(())
+    }
+
     /// Looks at the rule files if it is time to, and returns the event lines of what changed. `at_once`
     /// skips the settling time: at start there is nothing to compare with.
     ///
@@ -105,8 +114,7 @@ impl Home {
                 keep(self.seams.disk.as_ref(), &bundle)?;
                 let hash = book.hash.clone();
                 self.rulebook = book;
-                let agents: Vec<Principal> = self.spool_agents().cloned().collect();
-                self.scanner.set_agents(agents.iter());
+                self.open_agent_spools()?;
                 (format!("rulebook {hash} is in force"), Change::RulebookLoaded { hash })
             }
             Err(fault) if self.state.rulebook.fault.as_deref() == Some(&fault.to_string()) => {

@@ -239,11 +239,6 @@ impl Ledger {
         &self.signer
     }
 
-    /// Whether a write or sync failed.
-    pub fn is_poisoned(&self) -> bool {
-        self.poisoned
-    }
-
     /// Begins a new segment if this one is full. Called before a batch is numbered: the new segment's first
     /// lines take numbers of their own.
     ///
@@ -344,14 +339,6 @@ impl Ledger {
         self.file = write_segment(self.disk.as_ref(), start.segment, &rendered.bytes)?;
         self.position = rendered.after;
         Ok(())
-    }
-
-    /// The bytes of a line.
-    ///
-    /// # Errors
-    /// [`LedgerError::Disk`].
-    pub fn read_line(&self, location: Location) -> Result<Vec<u8>, LedgerError> {
-        read_line(self.disk.as_ref(), location)
     }
 }
 

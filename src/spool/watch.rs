@@ -2,7 +2,7 @@
 //! overflow, lost events, a dead watcher or none at all only cost up to a heartbeat.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -16,7 +16,6 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 pub struct Hints {
     watcher: Option<RecommendedWatcher>,
     receiver: Receiver<()>,
-    sender: SyncSender<()>,
     watched: Vec<(PathBuf, FileId)>,
     /// Why events do not work, if they do not; the heartbeat serves.
     pub warning: Option<String>,
@@ -35,18 +34,17 @@ impl Hints {
     /// Starts watching; failure is a warning.
     pub fn start() -> Hints {
         let (sender, receiver) = sync_channel(1);
-        let wake = sender.clone();
         let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
             if is_hint(&event) {
                 // Full means that a wake-up is pending already.
-                let _ = wake.try_send(());
+                let _ = sender.try_send(());
             }
         });
         let (watcher, warning) = match made {
             Ok(watcher) => (Some(watcher), None),
             Err(error) => (None, Some(format!("no file events ({error}); looking once a second instead"))),
         };
-        Hints { watcher, receiver, sender, watched: Vec::new(), warning }
+        Hints { watcher, receiver, watched: Vec::new(), warning }
     }
 
     /// Watches exactly these folders, below `home`; folders that were replaced are watched anew. Returns
@@ -82,10 +80,5 @@ impl Hints {
     /// Waits for a hint or the heartbeat.
     pub fn wait(&self, at_most: Duration) {
         let _ = self.receiver.recv_timeout(at_most);
-    }
-
-    /// What wakes [`Hints::wait`] from outside, such as a signal.
-    pub fn waker(&self) -> SyncSender<()> {
-        self.sender.clone()
     }
 }
