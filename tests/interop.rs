@@ -465,3 +465,29 @@ fn a_changed_request_is_refused_by_the_program_and_uses_nothing_up() {
         assert_eq!((exit, &answer["status"], &answer["requestId"]), (0, &"success".into(), &id.into()));
     }
 }
+
+/// A key file once stayed behind where there was no keyring to add the key to, and then stood in the way of
+/// the next try, as key files are never overwritten. And it was once removed although the key held, because
+/// the line that says so could not be printed: nobody had the key then.
+#[test]
+fn a_key_file_is_left_exactly_by_a_key_that_was_added() {
+    let desk = Desk { dir: tempfile::tempdir().unwrap() };
+    let add = |principal| desk.spoolgate(&["keys", "add", principal, "--out", "bot.key"], "").exit;
+    let is_left = |name: &str| desk.dir.path().join(name).exists();
+    assert_ne!(add("trend-bot"), 0, "there is no home yet");
+    assert!(!is_left("bot.key"));
+    assert_eq!(desk.spoolgate(&["init"], "").exit, 0);
+    assert_eq!(add("nobody"), 1, "not in rules/principals.yaml");
+    assert!(!is_left("bot.key"));
+    assert_eq!(add("trend-bot"), 0);
+    assert!(is_left("bot.key"));
+
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spoolgate"));
+    command.args(["keys", "rotate", "trend-bot", "--out", "new.key", "--overlap-s", "0"]);
+    let status = command.current_dir(&desk.dir).stdout(full).stderr(Stdio::null()).status().unwrap();
+    assert!(!status.success());
+    assert!(is_left("new.key"));
+    let args = ["sign", "-", "--as", "trend-bot", "--action", "portfolio.get", "--key", "new.key"];
+    assert_eq!(desk.handle(&desk.spoolgate(&args, "{}").stdout).0, 0, "the key holds");
+}
