@@ -90,7 +90,15 @@ pub fn administer(
     output: &Output,
     done: impl FnOnce(&Answer) -> String,
 ) -> Result<Exit> {
-    let answer = ask(home, person, action, payload)?;
+    report(ask(home, person, action, payload)?.as_ref(), output, done)
+}
+
+/// Prints the answer to a person's request, `done` of one that was carried out.
+pub fn report(
+    answer: Option<&Answer>,
+    output: &Output,
+    done: impl FnOnce(&Answer) -> String,
+) -> Result<Exit> {
     let Some(answer) = answer else {
         output.remark("the running gate did not answer in time; the request is still in its spool");
         return Ok(Exit::WaitTimeout);
@@ -100,7 +108,7 @@ pub fn administer(
     } else if let Some(error) = &answer.error {
         output.remark(&format!("{}: {} (ledger line {})", error.code, error.message, answer.audit_ref));
     } else {
-        output.line(&super::output::plain(&done(&answer)))?;
+        output.line(&super::output::plain(&done(answer)))?;
     }
     Ok(answer.exit())
 }

@@ -132,11 +132,12 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         VerifyKey::Hmac(_) => Algorithm::HmacSha256,
         VerifyKey::Ed25519(_) => Algorithm::Ed25519,
     };
-    // The copy first: a key that holds and that nobody has would have to be revoked.
+    // Without a keyring there is nothing to keep a copy of. Then the copy, before the key: a key that holds
+    // and that nobody has would have to be revoked.
+    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
         file.write(out)?;
     }
-    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     let key_id = keyring.insert(&key).map_err(HomeError::Keyring)?;
     let mut payload = serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});
     let action = match others_end {
@@ -148,16 +149,21 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         }
         None => "keys.add",
     };
-    let exit = handover::administer(home, &person, action, &payload, output, |answer| {
-        let copy = args.out.as_ref().map(|out| format!(", copy in {}", out.display())).unwrap_or_default();
-        format!("key {key_id} of {principal} holds{copy} (ledger line {})", answer.audit_ref)
-    });
-    let refused = !matches!(exit, Ok(Exit::Success | Exit::WaitTimeout));
-    if let Some(out) = args.out.as_ref().filter(|_| refused) {
+    let answer = handover::ask(home, &person, action, &payload);
+    let may_hold = match &answer {
+        Ok(Some(answer)) => answer.exit() == Exit::Success,
+        Ok(None) => true,
+        Err(_) => false,
+    };
+    // Before anything is printed: that standard output is gone says nothing about the key.
+    if let Some(out) = args.out.as_ref().filter(|_| !may_hold) {
         fs::remove_file(out)
             .with_context(|| format!("key file `{}` of a key that was not added", out.display()))?;
     }
-    exit
+    handover::report(answer?.as_ref(), output, |answer| {
+        let copy = args.out.as_ref().map(|out| format!(", copy in {}", out.display())).unwrap_or_default();
+        format!("key {key_id} of {principal} holds{copy} (ledger line {})", answer.audit_ref)
+    })
 }
 
 fn list(home: &Path, output: &Output) -> Result<Exit> {

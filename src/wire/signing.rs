@@ -71,17 +71,22 @@ impl VerifyKey {
     /// Whether `signature` is this key's over `message`. HMACs are compared in constant time; Ed25519 is
     /// verified strictly (no small-order keys, no malleable encodings), because two readers must agree.
     pub fn verifies(&self, message: &str, signature: &str) -> bool {
+        self.verifies_bytes(message.as_bytes(), signature)
+    }
+
+    /// The same for a message that need not be text, as in published test vectors.
+    pub fn verifies_bytes(&self, message: &[u8], signature: &str) -> bool {
         match (self, signature.strip_prefix(ED25519_PREFIX)) {
             (VerifyKey::Hmac(key), None) => {
                 let Some(bytes) = unhex(signature).filter(|bytes| bytes.len() == 32) else { return false };
                 let Ok(mut mac) = HmacSha256::new_from_slice(key) else { return false };
-                mac.update(message.as_bytes());
+                mac.update(message);
                 mac.verify_slice(&bytes).is_ok()
             }
             (VerifyKey::Ed25519(key), Some(text)) => {
                 let Ok(bytes) = STANDARD.decode(text) else { return false };
                 let Ok(signature) = Signature::from_slice(&bytes) else { return false };
-                key.verify_strict(message.as_bytes(), &signature).is_ok()
+                key.verify_strict(message, &signature).is_ok()
             }
             _ => false,
         }
