@@ -132,8 +132,9 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         VerifyKey::Hmac(_) => Algorithm::HmacSha256,
         VerifyKey::Ed25519(_) => Algorithm::Ed25519,
     };
-    // Without a keyring there is nothing to keep a copy of. Then the copy, before the key: a key that holds
-    // and that nobody has would have to be revoked.
+    // Without a home, or a person who may ask, there is nothing to keep a copy of. Then the copy, before the
+    // key: a key that holds and that nobody has would have to be revoked.
+    handover::own_key(home, &person)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
         file.write(out)?;
@@ -152,8 +153,8 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     let answer = handover::ask(home, &person, action, &payload);
     let may_hold = match &answer {
         Ok(Some(answer)) => answer.exit() == Exit::Success,
-        Ok(None) => true,
-        Err(_) => false,
+        // Not answered, or the disk failed on the way: it may still be decided.
+        Ok(None) | Err(_) => true,
     };
     // Before anything is printed: that standard output is gone says nothing about the key.
     if let Some(out) = args.out.as_ref().filter(|_| !may_hold) {

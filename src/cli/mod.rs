@@ -112,7 +112,7 @@ pub fn run() -> ExitCode {
             // Errors of the home have codes and exit codes of their own; anything else is the command line's.
             let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
             let exit = of_home.map_or(Exit::Malformed, HomeError::exit);
-            output.error(&error, of_home.map(HomeError::code), exit);
+            output.error(&error, of_home.and_then(HomeError::code), exit);
             ExitCode::from(exit as u8)
         }
     }

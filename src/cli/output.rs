@@ -83,7 +83,15 @@ impl Output {
 
     /// An error: in words, or as JSON where programs read.
     pub fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
-        let message = plain(&format!("{error:#}"));
+        // Causes that their effect already names are not said twice.
+        let mut message = String::new();
+        for cause in error.chain().map(ToString::to_string) {
+            if !message.contains(&cause) {
+                let colon = if message.is_empty() { "" } else { ": " };
+                message = format!("{message}{colon}{cause}");
+            }
+        }
+        let message = plain(&message);
         let _ = match self.format {
             Format::Table => match code {
                 Some(code) => writeln!(io::stderr(), "spoolgate: {code}: {message}"),

@@ -77,6 +77,9 @@ pub enum HomeError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no home here.
+    #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
+    NotAHome(PathBuf),
     /// The first person is not in the rules.
     #[error("`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first")]
     NoPerson(Principal),
@@ -93,18 +96,21 @@ impl HomeError {
         match self {
             HomeError::Busy(_) => Exit::Busy,
             HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => Exit::LedgerCorrupt,
-            HomeError::Rulebook(_) | HomeError::NoPerson(_) | HomeError::Key(_) => Exit::Malformed,
+            HomeError::Rulebook(_) | HomeError::NoPerson(_) | HomeError::Key(_) | HomeError::NotAHome(_) => {
+                Exit::Malformed
+            }
             _ => Exit::Storage,
         }
     }
 
-    /// The stable code of the same.
-    pub fn code(&self) -> Code {
-        match self.exit() {
-            Exit::Busy => Code::Busy,
-            Exit::LedgerCorrupt => Code::LedgerCorrupt,
-            Exit::Malformed => Code::RulebookInvalid,
-            _ => Code::Storage,
+    /// The stable code of the same, where it has one: mistakes of the command line have none.
+    pub fn code(&self) -> Option<Code> {
+        match (self, self.exit()) {
+            (HomeError::Rulebook(_), _) => Some(Code::RulebookInvalid),
+            (_, Exit::Busy) => Some(Code::Busy),
+            (_, Exit::LedgerCorrupt) => Some(Code::LedgerCorrupt),
+            (_, Exit::Malformed) => None,
+            _ => Some(Code::Storage),
         }
     }
 }
@@ -146,14 +152,11 @@ pub struct Home {
 ///
 /// # Errors
 /// [`HomeError`].
-pub fn read_genesis(disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
+pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
     let path = segment::path(1);
-    let file = disk.open_log(&path, Access::Read).map_err(|source| {
-        if source.kind() == io::ErrorKind::NotFound {
-            let what = "there is no ledger here; run `spoolgate init` first, or name the home with --home";
-            return HomeError::disk(&path, io::Error::new(io::ErrorKind::NotFound, what));
-        }
-        HomeError::disk(&path, source)
+    let file = disk.open_log(&path, Access::Read).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+        _ => HomeError::disk(&path, source),
     })?;
     let mut reader = crate::ledger::scan::LineReader::new(file.as_ref(), 0);
     let bytes = match reader.next_line().map_err(|source| HomeError::disk(&path, source))? {
@@ -212,14 +215,11 @@ impl Home {
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => {
-                    let what = "not a home; run `spoolgate init` first, or name the home with --home";
-                    HomeError::disk(root, io::Error::new(io::ErrorKind::NotFound, what))
-                }
+                io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
                 _ => HomeError::disk(&root.join(lock::LOCK_FILE), source),
             })?
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
-        let genesis = read_genesis(seams.disk.as_ref())?;
+        let genesis = read_genesis(root, seams.disk.as_ref())?;
         super::layout::make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(root, source))?;
         let keyring = SqliteKeyring::open(root, false)?;
         let store = Store::open(root)?;

@@ -53,7 +53,7 @@ impl View {
 /// # Errors
 /// [`HomeError`].
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
-    let genesis = read_genesis(seams.disk.as_ref())?;
+    let genesis = read_genesis(root, seams.disk.as_ref())?;
     let seal_key = unhex(&genesis.seal_key)
         .and_then(|bytes| bytes.try_into().ok())
         .and_then(|bytes: [u8; 32]| ed25519_dalek::VerifyingKey::from_bytes(&bytes).ok())
@@ -116,8 +116,10 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
 /// # Errors
 /// What the system says of its directory.
 pub fn real_seams(root: &Path) -> Result<Seams, HomeError> {
-    let disk =
-        crate::host::real_disk::RealDisk::open(root).map_err(|source| HomeError::disk(root, source))?;
+    let disk = crate::host::real_disk::RealDisk::open(root).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+        _ => HomeError::disk(root, source),
+    })?;
     Ok(Seams {
         disk: Arc::new(disk),
         clock: Arc::new(crate::host::clock::SystemClock::default()),
