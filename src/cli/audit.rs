@@ -76,6 +76,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
 }
 
+/// How often a ledger that does not verify is looked at again.
+const LIVE_TRIES: usize = 2;
+
 /// Verifies a ledger and prints what was found.
 fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
     let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
@@ -89,7 +92,15 @@ fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
         let text = fs::read_to_string(head).with_context(|| format!("head `{}`", head.display()))?;
         options.heads.push((head.display().to_string(), text));
     }
-    let report = verify_folder(&dir, &options, true)?;
+    let mut report = verify_folder(&dir, &options, true)?;
+    // Beside a running gate the last batch may be met half-written; damage stays.
+    for _ in 0..LIVE_TRIES {
+        if report.ok {
+            break;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        report = verify_folder(&dir, &options, true)?;
+    }
     print_report(&report, output)?;
     Ok(if report.ok { Exit::Success } else { Exit::LedgerCorrupt })
 }

@@ -14,7 +14,8 @@ use crate::host::keyring::{LogKeys, SqliteKeyring};
 use crate::ledger::Ledger;
 use crate::ledger::log::LogSigner;
 use crate::ledger::note::SignerKey;
-use crate::rules::{Rulebook, load};
+use crate::rules::principals::Role;
+use crate::rules::{Bundle, Rulebook, load};
 use crate::wire::admin::Algorithm;
 use crate::wire::ids::Principal;
 use crate::wire::signing::{SignKey, VerifyKey, hex};
@@ -85,15 +86,36 @@ pub fn found(
     origin: &str,
     person: &Principal,
 ) -> Result<(String, String), HomeError> {
-    let disk: Arc<dyn Disk> = Arc::clone(&seams.disk);
-    make_folders(disk.as_ref()).map_err(|source| HomeError::disk(home, source))?;
+    make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(home, source))?;
     let bundle = load::load(home)?;
-    let rulebook = Rulebook::compile(&bundle)?;
-    if rulebook.role(person) != Some(crate::rules::principals::Role::Human) {
-        return Err(HomeError::NoPerson(person.clone()));
+    // Checked before anything is made: a home with broken rules would be half a home.
+    check_person(&Rulebook::compile(&bundle)?, person)?;
+    found_with(seams, &SqliteKeyring::open(home, true)?, &bundle, origin, person)
+}
+
+fn check_person(rulebook: &Rulebook, person: &Principal) -> Result<(), HomeError> {
+    match rulebook.role(person) {
+        Some(Role::Human) => Ok(()),
+        _ => Err(HomeError::NoPerson(person.clone())),
     }
-    super::rulebook::keep(disk.as_ref(), &bundle)?;
-    let keyring = SqliteKeyring::open(home, true)?;
+}
+
+/// The same from parts that need not be on disk, for simulations.
+///
+/// # Errors
+/// [`HomeError`].
+pub fn found_with(
+    seams: &Seams,
+    keyring: &SqliteKeyring,
+    bundle: &Bundle,
+    origin: &str,
+    person: &Principal,
+) -> Result<(String, String), HomeError> {
+    let disk: Arc<dyn Disk> = Arc::clone(&seams.disk);
+    make_folders(disk.as_ref()).map_err(|source| HomeError::disk(Path::new(""), source))?;
+    let rulebook = Rulebook::compile(bundle)?;
+    check_person(&rulebook, person)?;
+    super::rulebook::keep(disk.as_ref(), bundle)?;
     let keys = LogKeys { log_seed: seams.entropy.bytes32()?, seal_seed: seams.entropy.bytes32()? };
     keyring.insert_log_keys(&keys)?;
     let key_id = keyring.insert(&VerifyKey::Hmac(seams.entropy.bytes32()?))?;

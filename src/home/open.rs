@@ -18,6 +18,7 @@ use crate::ledger::log::{self, Position};
 use crate::ledger::recover::{self, Found};
 use crate::ledger::scan::SealedLine;
 use crate::ledger::{Ledger, LedgerError, line, segment};
+use crate::rules::load::{RuleFolder, RuleSource};
 use crate::rules::{Rulebook, RulebookError};
 use crate::spool::claim::{self, ATTEMPTS_MAX};
 use crate::spool::name::ClaimName;
@@ -124,6 +125,18 @@ impl From<FoldFailure> for HomeError {
     }
 }
 
+/// What a home is made of besides the files behind [`Seams`].
+pub struct Parts {
+    /// Its rule files.
+    pub rules: Arc<dyn RuleSource>,
+    /// Its keys.
+    pub keyring: SqliteKeyring,
+    /// Its index.
+    pub store: Store,
+    /// Its lock; none where nobody else can be there.
+    pub lock: Option<HomeLock>,
+}
+
 /// An open home. Dropping it releases the lock.
 pub struct Home {
     pub(super) root: PathBuf,
@@ -145,7 +158,8 @@ pub struct Home {
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
     pub found: Found,
-    _lock: HomeLock,
+    pub(super) rules: Arc<dyn RuleSource>,
+    _lock: Option<HomeLock>,
 }
 
 /// What the first line of a log says of it.
@@ -221,13 +235,26 @@ impl Home {
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
         let genesis = read_genesis(root, seams.disk.as_ref())?;
         super::layout::make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(root, source))?;
-        let keyring = SqliteKeyring::open(root, false)?;
-        let store = Store::open(root)?;
+        let parts = Parts {
+            rules: Arc::new(RuleFolder::of(root)),
+            keyring: SqliteKeyring::open(root, false)?,
+            store: Store::open(root)?,
+            lock: Some(lock),
+        };
+        Home::assemble(root, seams, parts, &genesis.origin)
+    }
+
+    /// The same from parts that need not be on disk, for simulations: everything else goes through `seams`.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn assemble(root: &Path, seams: Seams, parts: Parts, origin: &str) -> Result<Home, HomeError> {
+        let Parts { rules, keyring, store, lock } = parts;
         let keys = keyring.log_keys()?;
-        let (ledger, found, folded) = match roll_forward(&seams, &store, &genesis.origin, &keys, true) {
+        let (ledger, found, folded) = match roll_forward(&seams, &store, origin, &keys, true) {
             Err(HomeError::Ledger(LedgerError::NotOnLog) | HomeError::Store(StoreError::Damaged(_))) => {
                 store.clear()?;
-                roll_forward(&seams, &store, &genesis.origin, &keys, false)?
+                roll_forward(&seams, &store, origin, &keys, false)?
             }
             other => other?,
         };
@@ -247,6 +274,7 @@ impl Home {
             lines_since_snapshot: folded.lines,
             found,
             seams,
+            rules,
             _lock: lock,
         };
         home.open_agent_spools()?;

@@ -7,7 +7,7 @@ use super::open::{Home, HomeError};
 use crate::gate::Change;
 use crate::gate::record::{Event, Record};
 use crate::host::disk::{self, Disk, Mode};
-use crate::rules::load::{self, HALT_FILE};
+use crate::rules::load::HALT_FILE;
 use crate::rules::{Bundle, Rulebook};
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
@@ -91,7 +91,7 @@ impl Home {
         }
         self.watched.looked_ms = Some(monotonic_ms);
         let loaded =
-            load::load(&self.root).and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)));
+            self.rules.load().and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)));
         let seen = match &loaded {
             Ok((_, book)) => Ok(book.hash.clone()),
             Err(fault) => Err(fault.to_string()),

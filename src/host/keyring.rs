@@ -90,14 +90,29 @@ impl SqliteKeyring {
         }
         let database = Connection::open(&path)?;
         database.busy_timeout(std::time::Duration::from_secs(5))?;
+        let keyring = SqliteKeyring { database };
         if create {
-            // FULL by default: a key that an answer speaks of must survive a power cut.
-            database.execute_batch(
-                "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
-                 CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
-            )?;
+            keyring.make_tables()?;
         }
-        Ok(SqliteKeyring { database })
+        Ok(keyring)
+    }
+
+    /// A keyring that lives as long as this value.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn in_memory() -> Result<SqliteKeyring, KeyringError> {
+        let keyring = SqliteKeyring { database: Connection::open_in_memory()? };
+        keyring.make_tables()?;
+        Ok(keyring)
+    }
+
+    fn make_tables(&self) -> Result<(), KeyringError> {
+        // Synced in full, SQLite's default: a key that an answer speaks of must survive a power cut.
+        Ok(self.database.execute_batch(
+            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
+             CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
+        )?)
     }
 
     /// Keeps what verifies a principal's signatures: the secret of a shared key, the public half of an own

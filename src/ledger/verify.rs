@@ -14,7 +14,7 @@ use super::seal::Seal;
 use super::segment::{self, Segment};
 use super::tree::{Frontier, Hash, leaf_hash};
 use crate::gate::record::{Genesis, Record};
-use crate::host::disk::{self, Access, Disk};
+use crate::host::disk::{self, Access, Disk, ReadFile};
 use crate::wire::signing::{sha256_hex, unhex};
 
 /// What to check beyond the log itself.
@@ -121,8 +121,10 @@ pub fn verify(
     options: &Options,
     progress: &dyn Fn(u64),
 ) -> Result<Report, String> {
+    // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
+    let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
     let numbers = segments(disk, dir).map_err(|error| error.to_string())?;
-    let mut walk = Walk::new(dir, options);
+    let mut walk = Walk::new(options);
     for (index, number) in numbers.iter().enumerate() {
         let bytes = read_segment(disk, dir, *number)?;
         let header = match numbers.get(index + 1) {
@@ -130,7 +132,7 @@ pub fn verify(
                 Ok(header) => Some(header),
                 Err(what) => {
                     walk.problem(*next, 0, what);
-                    return Ok(walk.finish(disk));
+                    return Ok(walk.finish(newest));
                 }
             },
             None => None,
@@ -140,7 +142,7 @@ pub fn verify(
         }
         progress(walk.bytes);
     }
-    Ok(walk.finish(disk))
+    Ok(walk.finish(newest))
 }
 
 fn read_segment(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Vec<u8>, String> {
@@ -167,7 +169,6 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
 }
 
 struct Walk<'a> {
-    dir: &'a Path,
     options: &'a Options,
     keys: Option<Keys>,
     frontier: Frontier,
@@ -184,9 +185,8 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(dir: &'a Path, options: &'a Options) -> Walk<'a> {
+    fn new(options: &'a Options) -> Walk<'a> {
         Walk {
-            dir,
             options,
             keys: None,
             frontier: Frontier::default(),
@@ -340,12 +340,12 @@ impl<'a> Walk<'a> {
         agrees
     }
 
-    fn finish(mut self, disk: &dyn Disk) -> Report {
+    fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
         if let Some(keys) = self.keys.take() {
             let mut remembered = self.options.heads.clone();
-            match disk.read(&self.dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX) {
+            match newest {
                 Ok(file) => {
                     remembered.push((
                         CHECKPOINT_NAME.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use walkdir::WalkDir;
 
@@ -21,6 +21,34 @@ fn is_ignored(name: &str) -> bool {
 
 /// Presence of `rules/HALT` halts every entry, whatever it holds.
 pub const HALT_FILE: &str = "HALT";
+
+/// Where rule files come from.
+pub trait RuleSource: Send + Sync {
+    /// All of them, as they are now.
+    ///
+    /// # Errors
+    /// [`RulebookError`] if they cannot be read as a whole.
+    fn load(&self) -> Result<Bundle, RulebookError>;
+}
+
+/// The rule files of a home.
+#[derive(Debug)]
+pub struct RuleFolder {
+    home: PathBuf,
+}
+
+impl RuleFolder {
+    /// Below this directory.
+    pub fn of(home: &Path) -> RuleFolder {
+        RuleFolder { home: home.to_owned() }
+    }
+}
+
+impl RuleSource for RuleFolder {
+    fn load(&self) -> Result<Bundle, RulebookError> {
+        load(&self.home)
+    }
+}
 
 /// Reads every rule file below `home`.
 ///
