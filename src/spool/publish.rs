@@ -40,3 +40,19 @@ pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
         Err(error) => Err(error),
     }
 }
+
+/// Makes these bytes stand there after a crash: writes what does not stand, and clears away what a gate that
+/// was killed while it wrote the same answer again left half-written.
+///
+/// # Errors
+/// What the disk says.
+pub fn publish_again(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
+    if !stands(disk, answer, bytes)? {
+        return publish(disk, answer, bytes);
+    }
+    let Some(temporary) = disk::temporary(&path_of(answer)) else { return Ok(()) };
+    match disk.remove(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
