@@ -370,10 +370,11 @@ fn comparable(answer: &Output) -> serde_json::Value {
     let mut value: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
     let fields = value.as_object_mut().unwrap();
     assert!(fields.remove("auditRef").is_some() && fields.remove("timestamp").is_some());
-    if let Some(rows) = value.pointer_mut("/data/Accepted/checks_passed") {
+    for verdict in ["Accepted", "Rejected"] {
+        let rows = value.pointer_mut(&format!("/data/{verdict}/checks_passed"));
         // How long ago things happened differs.
-        let rows = rows.as_array_mut().unwrap().iter_mut().filter(|row| row["unit"] == "ms");
-        rows.for_each(|row| row["value"] = serde_json::Value::Null);
+        let rows = rows.and_then(|rows| rows.as_array_mut()).into_iter().flatten();
+        rows.filter(|row| row["unit"] == "ms").for_each(|row| row["value"] = serde_json::Value::Null);
     }
     if let Some(accepted) = value.pointer_mut("/data/Accepted") {
         // Derived from the number of its line.
@@ -462,6 +463,31 @@ fn handle_outlives_the_watcher() {
     let ids = decided.values().filter(|d| d.source.as_deref() == Some("trend-bot"));
     assert_eq!(ids.count(), 12, "SPOOLGATE_SEED={seed}");
     assert_eq!(fs::read_dir(home.join("spool/in/.local")).unwrap().count(), 0);
+}
+
+#[test]
+fn many_handles_at_once() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let requests: Vec<PathBuf> = (0..24)
+        .map(|n| {
+            let bytes = scratch.request(&format!("r{n}"), "portfolio.get", "{}");
+            file(&scratch, &format!("r{n}.json"), &bytes)
+        })
+        .collect();
+    let running: Vec<Running> = requests
+        .iter()
+        .map(|request| piped(command(&home, &["handle", request.to_str().unwrap()])))
+        .collect();
+    for (n, handle) in running.into_iter().enumerate() {
+        let done = handle.output();
+        assert!(done.status.success(), "{n}: {}", show(&done));
+        let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!(answer["requestId"], format!("r{n}"));
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    check(&home, &[]);
+    assert_eq!(fs::read_dir(home.join("spool/out/.local")).unwrap().count(), 0);
 }
 
 // --- storage ---
@@ -627,6 +653,34 @@ fn storage_an_answer_cannot_be_written() {
     check(&home, &sent);
 }
 
+// `handle` and `submit` ended with exit code 2, as if the request were to blame.
+#[test]
+fn storage_the_disk_of_the_spool_is_full() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let request = file(&scratch, "r.json", &scratch.request("r", "portfolio.get", "{}"));
+    let script = format!(
+        r#"
+        fill "$folder/.ballast"
+        for command in handle submit; do
+            code=0; "$0" --home "$1" $command '{}' > /dev/null 2> "$1/said" || code=$?
+            test $code = 6 || {{ echo "$command: exit $code"; cat "$1/said"; exit 1; }}
+            grep -q 'No space left on device' "$1/said" || {{ cat "$1/said"; exit 1; }}
+        done
+        rm "$folder/.ballast" "$1/said""#,
+        request.display()
+    );
+    if on_small_disk(&home, "spool/in", 64, &script).is_some() {
+        let left: Vec<_> =
+            fs::read_dir(home.join("spool/in")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, [".local"]);
+        assert_eq!(fs::read_dir(home.join("spool/in/.local")).unwrap().count(), 0);
+        let done = handle(&home, &request);
+        assert!(done.status.success(), "{}", show(&done));
+        check(&home, &[]);
+    }
+}
+
 // --- watching ---
 
 #[test]
@@ -705,6 +759,29 @@ fn half_written() {
     assert_eq!(answer["error"]["code"], "MALFORMED_JSON");
     sent.push(torn);
 
+    watcher.signal(Signal::TERM);
+    assert_eq!(watcher.end().code(), Some(0));
+    check(&home, &sent);
+}
+
+// Without spool/work every file in the spool was taken for gone and never answered; without spool/rejected
+// refused files stayed in spool/work and were decided again at a later start; without spool/in/.local `handle`
+// took the home for none.
+#[test]
+fn folders_that_are_gone_are_made_again() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut watcher = Running::watch(&home);
+    for folder in ["spool/work", "spool/rejected", "spool/in/.local", "spool/out/.local"] {
+        fs::remove_dir(home.join(folder)).unwrap();
+    }
+    let sent = [scratch.query("r1"), Sent::new("bad.json", b"{}".to_vec())];
+    sent.iter().for_each(|sent| sent.drop_into(&home));
+    wait_for_answer(&home, "r1.json");
+    wait_for_answer(&home, "bad.json.error.json");
+    let request = file(&scratch, "r.json", &scratch.request("r2", "portfolio.get", "{}"));
+    let done = handle(&home, &request);
+    assert!(done.status.success(), "{}", show(&done));
     watcher.signal(Signal::TERM);
     assert_eq!(watcher.end().code(), Some(0));
     check(&home, &sent);
