@@ -4,6 +4,7 @@
 //! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test crash killed_at_random -- --nocapture`
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "figures and what was skipped")]
 
 mod common;
 
@@ -102,9 +103,9 @@ fn stderr(done: &Output) -> String {
 // --- killed at random moments ---
 
 /// Requests in one load of the spool.
-const LOAD: u64 = 60;
+const LOAD: u64 = 40;
 /// Kills in one home.
-const KILLS_PER_HOME: u64 = 20;
+const KILLS_PER_HOME: u64 = 15;
 
 /// Makes files of every sort for one home.
 struct Mixer<'a> {
@@ -114,6 +115,8 @@ struct Mixer<'a> {
     sent: Vec<Sent>,
     /// Signed requests, for replays.
     signed: Vec<Vec<u8>>,
+    /// Lines of accepted orders, for cancels.
+    accepted: Vec<u64>,
 }
 
 impl Mixer<'_> {
@@ -156,15 +159,9 @@ impl Mixer<'_> {
                 self.add_signed(&id, "order.submit", &order);
             }
             9 | 10 => {
-                let accepted: Vec<u64> = decisions(&self.scratch.home())
-                    .unwrap()
-                    .iter()
-                    .filter(|(_, d)| d.decision == Some(Ruling::Accepted))
-                    .map(|(seq, _)| *seq)
-                    .collect();
                 // Mostly the newest, which may still be open.
                 let back = usize::try_from(self.dice.below(3)).unwrap();
-                let order = accepted.iter().rev().nth(back).copied().unwrap_or(999_999);
+                let order = self.accepted.iter().rev().nth(back).copied().unwrap_or(999_999);
                 self.add_signed(&id, "order.cancel", &format!(r#"{{"order_id":"o-{order}"}}"#));
             }
             11 => self.add_signed(&id, "order.submit", r#"{"strategy":"trend"}"#),
@@ -202,6 +199,9 @@ impl Mixer<'_> {
 
     /// Fills the spool again.
     fn load(&mut self, torn_json: bool) {
+        let decided = decisions(&self.scratch.home()).unwrap().into_iter();
+        self.accepted =
+            decided.filter(|(_, d)| d.decision == Some(Ruling::Accepted)).map(|(seq, _)| seq).collect();
         let from = self.sent.len();
         (0..LOAD).for_each(|_| self.one(torn_json));
         self.sent[from..].iter().for_each(|sent| sent.drop_into(&self.scratch.home()));
@@ -285,7 +285,14 @@ fn killed_at_random_moments() {
         let scratch = Scratch::with_prices();
         let home = scratch.home();
         let dice = Dice::new(seed.wrapping_add(round));
-        let mut mixer = Mixer { scratch: &scratch, dice, n: 0, sent: Vec::new(), signed: Vec::new() };
+        let mut mixer = Mixer {
+            scratch: &scratch,
+            dice,
+            n: 0,
+            sent: Vec::new(),
+            signed: Vec::new(),
+            accepted: Vec::new(),
+        };
         // How long a drain takes here and now.
         mixer.load(false);
         let at = Instant::now();

@@ -2,6 +2,7 @@
 //! home as one function.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "figures and what was skipped")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
