@@ -2,18 +2,19 @@
 //! file goes the same way in both cases, so the answer is the same.
 
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::home::{Home, HomeError, layout};
 use spoolgate::host::entropy::{Entropy, SystemEntropy};
 use spoolgate::host::keyring::SqliteKeyring;
+use spoolgate::ledger::segment;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::Envelope;
@@ -47,15 +48,27 @@ pub fn random_name() -> Result<String> {
 /// [`HomeError`] where the home cannot decide; the request is withdrawn then.
 pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/in/.local");
+    if !folder.is_dir() && home.join(segment::path(1)).is_file() {
+        // A home without its empty folders, as from a copy or an archive, is a home.
+        layout::make_folders(real_seams(home)?.disk.as_ref())
+            .map_err(|source| HomeError::disk(home, source))?;
+    }
     let name = format!("{}.json", random_name()?);
     let hidden = folder.join(format!(".{name}"));
     let mut file =
-        fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).with_context(|| {
-            format!("`{}` is not a home; run `spoolgate init` first, or name it with --home", home.display())
+        fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).map_err(|source| {
+            if source.kind() != io::ErrorKind::NotFound {
+                return anyhow::Error::from(HomeError::disk(&hidden, source));
+            }
+            let home = home.display();
+            anyhow!("`{home}` is not a home; run `spoolgate init` first, or name it with --home")
         })?;
-    file.write_all(request)?;
     let pending = folder.join(&name);
-    fs::rename(&hidden, &pending)?;
+    file.write_all(request).and_then(|()| fs::rename(&hidden, &pending)).map_err(|source| {
+        // A part of a request is of no use to anybody.
+        let _ = fs::remove_file(&hidden);
+        HomeError::disk(&pending, source)
+    })?;
     let answer = home.join("spool/out/.local").join(&name);
     let deadline = Instant::now() + WAIT;
     while Instant::now() < deadline {

@@ -22,6 +22,8 @@ mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -94,8 +96,17 @@ enum Command {
     Rebuild,
 }
 
+/// A write beyond the limit on file sizes (`ulimit -f`) shall fail like one on a full disk. Without a
+/// handler its signal would end the process before it could say so.
+fn fail_at_the_file_size_limit() {
+    let noticed = Arc::new(AtomicBool::new(false));
+    // Where that is refused, the signal does what it did before.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
+}
+
 /// Parses the command line, runs the command, and turns what came of it into an exit code.
 pub fn run() -> ExitCode {
+    fail_at_the_file_size_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use spoolgate::home::HomeError;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::Envelope;
@@ -82,8 +83,12 @@ fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent
     let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id.to_string());
     let stem = id.clone().unwrap_or_else(|| own_name.trim_end_matches(".json").to_owned());
     let hidden = tmp.join(format!(".{}.tmp", super::handover::random_name()?));
-    let mut copy = fs::File::create_new(&hidden).with_context(|| format!("file `{}`", hidden.display()))?;
-    copy.write_all(&bytes)?;
+    let written = fs::File::create_new(&hidden).and_then(|mut copy| copy.write_all(&bytes));
+    written.map_err(|source| {
+        // A part of a request is of no use to anybody.
+        let _ = fs::remove_file(&hidden);
+        HomeError::disk(&hidden, source)
+    })?;
     let mut n = 0;
     loop {
         let name = if n == 0 { format!("{stem}.json") } else { format!("{stem}.{n}.json") };

@@ -375,9 +375,7 @@ impl Home {
             }
             let bytes = self.answer_bytes(seq)?;
             let fail = |source| HomeError::disk(&publish::path_of(&answer), source);
-            if !publish::stands(disk.as_ref(), &answer, &bytes).map_err(fail)? {
-                publish::publish(disk.as_ref(), &answer, &bytes).map_err(fail)?;
-            }
+            publish::publish_again(disk.as_ref(), &answer, &bytes).map_err(fail)?;
         }
         for (claim, kept) in to_retire {
             claim::retire(disk.as_ref(), &claim, kept.as_deref())

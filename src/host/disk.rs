@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a directory entry is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,19 +145,22 @@ pub fn read_exact_at(file: &dyn LogFile, offset: u64, length: usize) -> io::Resu
     Ok(bytes)
 }
 
+/// The name beside `path` under which [`replace`] writes first; none for a path without a name.
+pub fn temporary(path: &Path) -> Option<PathBuf> {
+    let mut hidden = OsString::from(".");
+    hidden.push(path.file_name()?);
+    hidden.push(".tmp");
+    Some(path.with_file_name(hidden))
+}
+
 /// Writes `bytes` under a temporary name beside `path` and renames it there, so that readers see the old
 /// file or the whole new one. `durable` syncs file and directory.
 ///
 /// # Errors
 /// What the disk says.
 pub fn replace(disk: &dyn Disk, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
-    let dir = path.parent().unwrap_or(Path::new(""));
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
-    let mut hidden = OsString::from(".");
-    hidden.push(name);
-    hidden.push(".tmp");
-    let temporary = dir.join(hidden);
+    let temporary = temporary(path).ok_or(io::ErrorKind::InvalidInput)?;
     disk.write(&temporary, bytes, mode, durable)?;
     disk.rename(&temporary, path)?;
-    if durable { disk.sync_dir(dir) } else { Ok(()) }
+    if durable { disk.sync_dir(path.parent().unwrap_or(Path::new(""))) } else { Ok(()) }
 }

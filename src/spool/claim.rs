@@ -8,13 +8,15 @@ use std::path::{Path, PathBuf};
 
 use super::name::{ClaimName, FileName};
 use crate::gate::prepare::{Delivery, Origin, Refusal};
-use crate::host::disk::{Disk, Kind, ReadFile};
+use crate::host::disk::{Disk, Kind, Mode, ReadFile};
 use crate::wire::code::Code;
 use crate::wire::envelope::REQUEST_BYTES_MAX;
 use crate::wire::json;
 
 /// Folder of claimed files below the home.
 pub const WORK_DIR: &str = "spool/work";
+/// Folder of kept bytes below the home.
+const REJECTED_DIR: &str = "spool/rejected";
 
 /// How often a request is begun before it is given up: one that kills the gate must not do so for ever.
 pub const ATTEMPTS_MAX: u32 = 3;
@@ -187,7 +189,16 @@ fn take(
 ) -> io::Result<Looked> {
     let claim =
         ClaimName { attempt: 1, batch: from.batch, origin: from.origin.clone(), file: file.known_as.clone() };
-    match disk.rename_new(path, &path_of_claim(&claim)) {
+    let rename = || disk.rename_new(path, &path_of_claim(&claim));
+    let renamed = match rename() {
+        // Not the file is gone but the folder it goes to.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && disk.stat(path)?.is_some() => {
+            disk.create_dir(Path::new(WORK_DIR), Mode::Private)?;
+            rename()
+        }
+        other => other,
+    };
+    match renamed {
         Ok(()) => Ok(claimed(claim, file.shown.clone(), content)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
             Ok(Looked::Skipped)
@@ -239,12 +250,20 @@ pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
 /// What the disk says; a claim that is gone is fine.
 pub fn retire(disk: &dyn Disk, claim: &ClaimName, kept: Option<&str>) -> io::Result<()> {
     let path = path_of_claim(claim);
+    let keep = |kept: &str| disk.rename(&path, &Path::new("spool").join(kept));
     let done = match kept {
-        Some(kept) => disk.rename(&path, &Path::new("spool").join(kept)),
+        Some(kept) => keep(kept),
         None => disk.remove(&path),
     };
-    match done {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+    match (done, kept) {
+        // Not the claim is gone but the folder it goes to.
+        (Err(error), Some(kept))
+            if error.kind() == io::ErrorKind::NotFound && disk.stat(&path)?.is_some() =>
+        {
+            disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;
+            keep(kept)
+        }
+        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        (other, _) => other,
     }
 }

@@ -20,7 +20,9 @@ pub fn publish(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
     match disk::replace(disk, &path, bytes, Mode::Shared, false) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(dir) = path.parent() {
-                disk.create_dir(dir, Mode::Shared)?;
+                // Answers to commands are the gate's own user's.
+                let mode = if dir.ends_with(".local") { Mode::Private } else { Mode::Shared };
+                disk.create_dir(dir, mode)?;
             }
             disk::replace(disk, &path, bytes, Mode::Shared, false)
         }
@@ -38,5 +40,21 @@ pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
         Ok(file) => Ok(file.bytes == bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Makes these bytes stand there after a crash: writes what does not stand, and clears away what a gate that
+/// was killed while it wrote the same answer again left half-written.
+///
+/// # Errors
+/// What the disk says.
+pub fn publish_again(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
+    if !stands(disk, answer, bytes)? {
+        return publish(disk, answer, bytes);
+    }
+    let Some(temporary) = disk::temporary(&path_of(answer)) else { return Ok(()) };
+    match disk.remove(&temporary) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
