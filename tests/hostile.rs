@@ -15,5 +15,7 @@ mod clock;
 mod lanes;
 #[path = "hostile/rulebook.rs"]
 mod rulebook;
+#[path = "hostile/scanning.rs"]
+mod scanning;
 #[path = "hostile/world.rs"]
 mod world;

@@ -46,6 +46,9 @@ pub struct Found {
 struct Source {
     origin: Origin,
     stream: Option<DirStream>,
+    /// Remembered unfinished files met since the stream was opened. A batch can fill up anywhere in a
+    /// folder, so only a stream read to its end tells which are gone.
+    met: BTreeSet<OsString>,
 }
 
 /// The scanner over all spool folders.
@@ -65,8 +68,13 @@ impl Scanner {
 
     /// The agents changed. Open streams are dropped: the next round starts afresh.
     pub fn set_agents<'a>(&mut self, agents: impl Iterator<Item = &'a Principal>) {
-        let origins = [Origin::Local, Origin::Flat].into_iter().chain(agents.cloned().map(Origin::Agent));
-        self.sources = origins.map(|origin| Source { origin, stream: None }).collect();
+        // Two principals may share a folder; it is read once.
+        let agents: BTreeSet<&Principal> = agents.collect();
+        let own = agents.into_iter().cloned().map(Origin::Agent);
+        let origins = [Origin::Local, Origin::Flat].into_iter().chain(own);
+        self.sources = origins.map(|origin| Source { origin, stream: None, met: BTreeSet::new() }).collect();
+        let sources = &self.sources;
+        self.unfinished.retain(|(origin, _), _| sources.iter().any(|source| source.origin == *origin));
         self.turn = 0;
     }
 
@@ -95,7 +103,6 @@ impl Scanner {
         let mut found = Found::default();
         let mut bytes = 0;
         let mut dry = 0;
-        let mut still_unfinished = BTreeSet::new();
         while dry < self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
             let Some(source) = self.sources.get_mut(self.turn) else { break };
@@ -113,6 +120,9 @@ impl Scanner {
                 }
                 let Some(source) = self.sources.get_mut(self.turn) else { break };
                 let Some((name, kind)) = source.next_name(disk)? else {
+                    // The whole folder was read: what was not met is no longer there and is forgotten.
+                    let met = std::mem::take(&mut source.met);
+                    self.unfinished.retain(|(of, name), _| *of != origin || met.contains(name));
                     ended = true;
                     break;
                 };
@@ -133,10 +143,12 @@ impl Scanner {
                         found.claimed.push(*claimed);
                     }
                     Looked::Unfinished => {
-                        if since.is_none() && self.unfinished.len() < UNFINISHED_MAX {
-                            self.unfinished.insert(key.clone(), monotonic_ms);
+                        if since.is_none() && self.unfinished.len() >= UNFINISHED_MAX {
+                            continue;
                         }
-                        still_unfinished.insert(key);
+                        let (_, name) = &key;
+                        self.sources.get_mut(self.turn).map(|source| source.met.insert(name.clone()));
+                        self.unfinished.entry(key).or_insert(monotonic_ms);
                     }
                     Looked::Skipped => {
                         self.unfinished.remove(&key);
@@ -144,10 +156,6 @@ impl Scanner {
                 }
             }
             dry = if ended { dry + 1 } else { 0 };
-        }
-        // A whole round was seen: what is no longer there is forgotten.
-        if !only_local {
-            self.unfinished.retain(|key, _| still_unfinished.contains(key));
         }
         Ok(found)
     }
