@@ -170,6 +170,13 @@ impl Scanner {
     }
 }
 
+/// Whether this is what opening a file, a link or a folder closed to the gate gives.
+fn is_no_folder(error: &io::Error) -> bool {
+    const ELOOP: i32 = 40;
+    matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(ELOOP)
+}
+
 impl Source {
     /// The next name of the folder; none at its end, after which it starts again.
     fn next_name(&mut self, disk: &dyn Disk) -> io::Result<Option<(OsString, Option<Kind>)>> {
@@ -177,6 +184,10 @@ impl Source {
             self.stream = match disk.read_dir(&folder(&self.origin)) {
                 Ok(stream) => Some(stream),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // What an agent made of its own folder is for it to mend; the others go on.
+                Err(error) if matches!(self.origin, Origin::Agent(_)) && is_no_folder(&error) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(error),
             };
         }

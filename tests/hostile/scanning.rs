@@ -1,6 +1,11 @@
 //! What senders can do to the scan itself: files that never finish, that may not be opened or moved, and
 //! spool folders that are no folders. None of it may end the gate or cost anybody else an answer.
 
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
 use spoolgate::wire::code::Code;
 
 use crate::world::{World, code_of};
@@ -55,4 +60,64 @@ fn more_unfinished_files_than_are_remembered() {
     let outcomes = world.drain(&mut home);
     assert_eq!(outcomes.len(), 4500);
     assert!(outcomes.iter().all(|outcome| outcome.decision.timestamp.since_ms(start) >= 2000));
+}
+
+/// A disk on which a verb fails for paths that hold `part`.
+fn failing(verb: &'static str, part: &'static str, errno: Errno) -> World {
+    World::with_disk(
+        64,
+        Box::new(move |called: &str, path: &Path, _: Option<&Path>, is_after: bool| {
+            let hit = !is_after && called == verb && path.to_string_lossy().contains(part);
+            hit.then(|| io::Error::from(errno))
+        }),
+    )
+}
+
+/// A writer may hold a lease on its file, and opening it without waiting then fails: that ended the gate.
+#[test]
+fn a_leased_file_ends_nothing() {
+    let mut world = failing("read", "leased", Errno::AGAIN);
+    let mut home = world.open();
+    world.drop_file("", "leased.json", "{}");
+    let query = world.draft("trend-bot", "orders.list", "{}");
+    world.send(&query);
+    let outcomes = world.drain(&mut home);
+    let codes: Vec<Option<Code>> = outcomes.iter().map(code_of).collect();
+    assert!(codes.contains(&None) && codes.contains(&Some(Code::Unreadable)), "{codes:?}");
+}
+
+/// A directory that its owner closed may not be moved to another folder, nor may a mount point: that ended
+/// the gate. It stays, and everything else is answered.
+#[test]
+fn what_may_not_be_moved_ends_nothing() {
+    for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::XDEV] {
+        let mut world = failing("rename_new", "stuck", errno);
+        let mut home = world.open();
+        fs::create_dir(world.inbox("", b"stuck.json")).unwrap();
+        fs::create_dir(world.inbox("", b"stuck two")).unwrap();
+        let query = world.draft("trend-bot", "orders.list", "{}");
+        world.send(&query);
+        let outcomes = world.drain(&mut home);
+        assert_eq!(outcomes.iter().map(code_of).collect::<Vec<_>>(), [None], "{errno:?}");
+    }
+}
+
+/// An agent's folder that is a file, a link or gone costs that agent its answers, and nobody else.
+#[test]
+fn a_spool_that_is_no_folder_ends_nothing() {
+    for what in ["file", "link", "gone"] {
+        let mut world = World::new(65);
+        let mut home = world.open();
+        let folder = world.inbox("alpha-dir", b"");
+        let folder = folder.components().as_path();
+        fs::remove_dir(folder).unwrap();
+        match what {
+            "file" => fs::write(folder, "").unwrap(),
+            "link" => std::os::unix::fs::symlink("/", folder).unwrap(),
+            _ => {}
+        }
+        let query = world.draft("beta-bot", "orders.list", "{}");
+        let outcome = world.decide(&mut home, &query);
+        assert_eq!(code_of(&outcome), None, "{what}");
+    }
 }
