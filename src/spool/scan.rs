@@ -3,7 +3,7 @@
 //! names as a batch takes are ever held.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -126,8 +126,7 @@ impl Scanner {
                     ended = true;
                     break;
                 };
-                let may_be_folder = matches!(kind, None | Some(Kind::Directory));
-                if is_ignored(&name) || (may_be_folder && self.is_agents(&origin, &name)) {
+                if is_ignored(&name) || is_agents_folder(disk, &dir, &origin, &name, kind)? {
                     continue;
                 }
                 let key = (origin.clone(), name);
@@ -159,15 +158,25 @@ impl Scanner {
         }
         Ok(found)
     }
+}
 
-    /// Whether a directory in the flat spool is an agent's own spool.
-    fn is_agents(&self, origin: &Origin, name: &std::ffi::OsStr) -> bool {
-        *origin == Origin::Flat
-            && self.sources.iter().any(|source| match &source.origin {
-                Origin::Agent(agent) => name == agent.as_str(),
-                Origin::Local | Origin::Flat => false,
-            })
+/// Whether this is a directory in the flat spool that is, was, or may become an agent's own spool. Its rule
+/// may be about to be written, or missing for a moment; sweeping it away would take the requests in it.
+fn is_agents_folder(
+    disk: &dyn Disk,
+    dir: &Path,
+    origin: &Origin,
+    name: &OsStr,
+    kind: Option<Kind>,
+) -> io::Result<bool> {
+    if *origin != Origin::Flat || name.to_str().is_none_or(|name| Principal::parse(name).is_err()) {
+        return Ok(false);
     }
+    let kind = match kind {
+        Some(kind) => Some(kind),
+        None => disk.stat(&dir.join(name))?.map(|stat| stat.kind),
+    };
+    Ok(kind == Some(Kind::Directory))
 }
 
 /// Whether this is what opening a file, a link or a folder closed to the gate gives.

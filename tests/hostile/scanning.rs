@@ -121,3 +121,40 @@ fn a_spool_that_is_no_folder_ends_nothing() {
         assert_eq!(code_of(&outcome), None, "{what}");
     }
 }
+
+/// A folder that a person makes for a new agent waits for its rule: it was swept away at once.
+#[test]
+fn a_new_agents_folder_waits_for_its_rule() {
+    let world = World::new(66);
+    let mut home = world.open();
+    fs::create_dir_all(world.root.join("spool/in/gamma-dir/new")).unwrap();
+    let path = world.root.join("rules/principals.yaml");
+    let rules = fs::read_to_string(&path).unwrap();
+    fs::write(&path, rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,")).unwrap();
+    world.drop_file("gamma-dir", "r.json", "{}");
+    for _ in 0..20 {
+        home.round(false).unwrap();
+        world.pass_ms(200);
+    }
+    assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
+}
+
+/// Directories are no requests: one under a principal's name stays, with all that is in it, because its rule
+/// may be missing for a moment only; any other is refused and kept whole.
+#[test]
+fn directories_are_refused_or_left_alone() {
+    let world = World::new(67);
+    let mut home = world.open();
+    for name in ["nobody", "No body", "d.json"] {
+        fs::create_dir(world.inbox("", name.as_bytes())).unwrap();
+        fs::write(world.inbox("", name.as_bytes()).join("r.json"), "{}").unwrap();
+    }
+    let outcomes = world.drain(&mut home);
+    let codes: Vec<Option<Code>> = outcomes.iter().map(code_of).collect();
+    assert_eq!(codes, [Some(Code::BadFileName), Some(Code::NotAFile)]);
+    for outcome in outcomes {
+        let kept = world.root.join("spool").join(outcome.decision.kept.unwrap());
+        assert_eq!(fs::read_to_string(kept.join("r.json")).unwrap(), "{}");
+    }
+    assert!(world.inbox("", b"nobody/r.json").exists());
+}
