@@ -104,7 +104,7 @@ pub fn decide(
     match &request.request {
         Err(Unverified { envelope, refusal }) => {
             let mut decision = blank(&turn, request, lane, envelope.as_ref());
-            decision.kept = Some(format!("rejected/{seq}~{}", request.file));
+            decision.kept = Some(kept(&turn, request));
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
         }
@@ -117,6 +117,9 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     decision.key_id = Some(authentic.key_id.clone());
     let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
+        if refusal.code == Code::SignatureInvalid {
+            decision.kept = Some(kept(turn, request));
+        }
         refuse(&mut decision, &refusal);
         return finish(turn, decision, Vec::new(), Vec::new());
     }
@@ -144,6 +147,11 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         Ok(outcome) => market = fill_in(&mut decision, outcome, authentic, &mut blobs),
     }
     finish(turn, decision, market, blobs)
+}
+
+/// Where the bytes of a request without a good signature are kept, below the spool.
+fn kept(turn: &Turn<'_>, request: &Prepared) -> String {
+    format!("rejected/{}~{}", turn.seq, request.file)
 }
 
 /// Steps that decide whose answer this is: the key still holds, the spool is the source's own, the id is

@@ -194,11 +194,13 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     world.send(&revoke);
     let outcomes = world.drain(&mut home);
     assert_eq!(outcomes.len(), 6);
-    for (id, _) in &waiting {
+    for (id, bytes) in &waiting {
         let outcome = outcomes.iter().find(|o| o.decision.request_id.as_deref() == Some(id)).unwrap();
         assert_eq!(code_of(outcome), Some(Code::SignatureInvalid), "{id}");
         assert_eq!(outcome.decision.answer, format!("out/{id}.json.error.json"));
         assert!(!world.answer_path("", &format!("{id}.json")).exists());
+        let kept = outcome.decision.kept.as_ref().expect("bytes without a good signature are kept");
+        assert_eq!(std::fs::read_to_string(world.root.join("spool").join(kept)).unwrap(), *bytes);
     }
     assert_ne!(old_id, new_id);
     let mut after = world.draft("trend-bot", "orders.list", "{}");
