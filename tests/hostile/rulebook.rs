@@ -95,3 +95,16 @@ fn a_key_is_revoked_under_broken_rules_too() {
     let outcome = world.ask(&mut home, "trend-bot", "orders.list", "{}");
     assert_eq!(code_of(&outcome), Some(Code::SignatureInvalid));
 }
+
+/// A fault that quotes a very long text must still fit its ledger line, or a bad file would stop exits.
+#[test]
+fn a_fault_of_any_length_leaves_the_gate_running() {
+    let mut world = World::new(53);
+    let mut home = world.open();
+    world.position(&mut home, "trend-bot", 0, "0.02");
+    let path = world.root.join("rules/principals.yaml");
+    let good = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, good.replace("role: feed", &format!("role: {}", "k".repeat(100_000)))).unwrap();
+    world.settle(&mut home);
+    closed(&mut world, &mut home, "rules/principals.yaml:");
+}
