@@ -210,7 +210,7 @@ fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Ref
         Freshness::Request => rule.request_age_max_s.unwrap_or(turn.rules.safety.request_age_max_s),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
-    let age_ms = turn.now.since_ms(authentic.envelope.timestamp);
+    let age_ms = turn.now.since_ms(turn.signed_at(authentic.envelope.timestamp));
     if age_ms > i64::from(age_max_s).saturating_mul(1000)
         || age_ms < i64::from(ahead_max_s).saturating_mul(-1000)
     {

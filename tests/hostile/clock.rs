@@ -214,3 +214,32 @@ fn a_revoked_key_stops_at_once_and_a_rotated_one_at_its_end() {
     let outcome = world.ask(&mut home, "owner", "keys.revoke", &payload(&first));
     assert_eq!(code_of(&outcome), Some(Code::StateConflict));
 }
+
+/// What was signed after a wide step back looked as old as the step: exits were refused, and so was the
+/// request that accepts the clock.
+#[test]
+fn exits_and_people_are_heard_after_any_step_back() {
+    for hours in [1, 20, 25, 24 * 400] {
+        let mut world = World::new(47);
+        let mut home = world.open();
+        world.position(&mut home, "trend-bot", 0, "0.02");
+        let line = home.state().clock.last.unwrap();
+        world.clock.set(line.plus_ms(-hours * 3_600_000));
+        let query = world.draft("trend-bot", "orders.list", "{}");
+        let halt = world.draft("trend-bot", "halt.set", r#"{"reason":"r"}"#);
+        let accept = world.draft("owner", "clock.accept", r#"{"reason":"r"}"#);
+        let mut with_its_own_clock = world.exit("trend-bot", "0.001");
+        with_its_own_clock.at_ms = hours * 3_600_000 + 2000;
+        let exit = world.exit("trend-bot", "0.001");
+        for draft in [exit, with_its_own_clock, query, halt, accept] {
+            let outcome = world.decide(&mut home, &draft);
+            assert_eq!(code_of(&outcome), None, "{hours} h: {} {}", draft.action, message_of(&outcome));
+        }
+        let entry = world.entry("trend-bot", 2, "0.003");
+        assert!(code_of(&world.decide(&mut home, &entry)).is_some());
+        // What is older than the step is as old as ever.
+        let mut query = world.draft("trend-bot", "orders.list", "{}");
+        query.at_ms = -302_000;
+        assert_eq!(code_of(&world.decide(&mut home, &query)), Some(Code::TimestampStale), "{hours} h");
+    }
+}
