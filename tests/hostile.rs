@@ -11,6 +11,8 @@
 mod backlog;
 #[path = "hostile/clock.rs"]
 mod clock;
+#[path = "hostile/files.rs"]
+mod files;
 #[path = "hostile/lanes.rs"]
 mod lanes;
 #[path = "hostile/rulebook.rs"]
