@@ -105,7 +105,7 @@ pub fn decide(
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
             let mut decision = blank(&turn, request, lane, envelope.as_ref());
-            decision.kept = Some(format!("rejected/{seq}~{}", request.file));
+            decision.kept = Some(kept(&turn, request));
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
         }
@@ -118,6 +118,9 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     decision.key_id = Some(authentic.key_id.clone());
     let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
+        if refusal.code == Code::SignatureInvalid {
+            decision.kept = Some(kept(turn, request));
+        }
         refuse(&mut decision, &refusal);
         return finish(turn, decision, Vec::new(), Vec::new());
     }
@@ -145,6 +148,11 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         Ok(outcome) => market = fill_in(&mut decision, outcome, authentic, &mut blobs),
     }
     finish(turn, decision, market, blobs)
+}
+
+/// Where the bytes of a request without a good signature are kept, below the spool.
+fn kept(turn: &Turn<'_>, request: &Prepared) -> String {
+    format!("rejected/{}~{}", turn.seq, request.file)
 }
 
 /// Steps that decide whose answer this is: the key still holds, the spool is the source's own, the id is
@@ -203,7 +211,7 @@ fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Ref
         Freshness::Request => rule.request_age_max_s.unwrap_or(turn.rules.safety.request_age_max_s),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
-    let age_ms = turn.now.since_ms(authentic.envelope.timestamp);
+    let age_ms = turn.now.since_ms(turn.signed_at(authentic.envelope.timestamp));
     if age_ms > i64::from(age_max_s).saturating_mul(1000)
         || age_ms < i64::from(ahead_max_s).saturating_mul(-1000)
     {

@@ -119,6 +119,18 @@ fn answer(body: &AnswerBody<'_>) -> Result<Outcome, Refusal> {
 }
 
 impl Turn<'_> {
+    /// When a request was signed, on the ledger's clock. After a step back the ledger's clock waits for the
+    /// machine's, and what is signed now would look as old as the step is wide: exits and `clock.accept`
+    /// would be refused just then. Senders may have stepped with the gate or not, so the nearer reading of
+    /// the two counts; entries are closed until a person has looked.
+    pub(super) fn signed_at(&self, signed: Time) -> Time {
+        let Some(fault) = &self.state.clock.fault else { return signed };
+        let step_ms = fault.from.since_ms(fault.to);
+        let stepped = signed.plus_ms(step_ms.max(0));
+        let distance = |time: Time| self.now.since_ms(time).unsigned_abs();
+        if distance(stepped) < distance(signed) { stepped } else { signed }
+    }
+
     fn order(
         &self,
         authentic: &Authentic,
@@ -131,7 +143,7 @@ impl Turn<'_> {
         let order_id = OrderId::of_line(self.seq);
         let context = Context {
             now: self.now,
-            requested_at: authentic.envelope.timestamp,
+            requested_at: self.signed_at(authentic.envelope.timestamp),
             source,
             order_id,
             halted: halted.as_deref(),

@@ -16,6 +16,9 @@ use crate::wire::ids::{Principal, StrategyName, Symbol, ThesisSlug};
 /// Longest duplicate window, seconds: what the book remembers of accepted entries.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
 
+/// Longest message of a rule file's fault, in characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+
 /// What is wrong in which rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RulebookError {
@@ -28,9 +31,11 @@ pub struct RulebookError {
 }
 
 impl RulebookError {
-    /// An error in `file`.
+    /// An error in `file`. The message may quote the file, so it is cut to a length that a ledger line holds.
     pub fn new(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> RulebookError {
-        RulebookError { file: file.into(), line, message: message.into() }
+        let message: String = message.into();
+        let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
+        RulebookError { file: file.into(), line, message }
     }
 }
 

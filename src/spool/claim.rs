@@ -39,7 +39,8 @@ pub enum Looked {
     Claimed(Box<Claimed>),
     /// It does not parse yet, or is still linked twice: it may be half-written.
     Unfinished,
-    /// It is gone, or its name is already claimed: another look finds what there is.
+    /// It is gone, its name is already claimed, or it is a directory that cannot be moved: another look
+    /// finds what there is.
     Skipped,
 }
 
@@ -80,6 +81,10 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
+        }
+        // Its writer holds a lease on it, which opening without waiting does not break.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return refuse(Code::Unreadable, format!("file `{shown}` is leased by another process"));
         }
         // Swapped for a link or device between the two calls.
         Err(error) if error.raw_os_error() == Some(40) || error.raw_os_error() == Some(6) => {
@@ -122,11 +127,9 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
     let (content, opened) = read(disk, &path, &file.shown)?;
     let content = match content {
         Read::Gone => return Ok(Looked::Skipped),
-        // A sender that links and unlinks instead of renaming is not done yet; a new folder may be an
-        // agent's spool whose rule is being written.
-        Read::Refused(refusal)
-            if patience && (refusal.code == Code::LinkedFile || is_directory(disk, &path)?) =>
-        {
+        // A sender that links and unlinks instead of renaming is not done yet, nor is one that holds a
+        // lease or has not opened its file to the gate.
+        Read::Refused(refusal) if patience && matches!(refusal.code, Code::LinkedFile | Code::Unreadable) => {
             return Ok(Looked::Unfinished);
         }
         Read::Refused(refusal) => return take(disk, from, &path, &file, Err(refusal)),
@@ -203,6 +206,8 @@ fn take(
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
             Ok(Looked::Skipped)
         }
+        // A directory whose owner closed it, or a mount point: it stays, and nobody else waits for it.
+        Err(_) if is_directory(disk, path)? => Ok(Looked::Skipped),
         Err(error) => Err(error),
     }
 }

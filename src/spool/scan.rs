@@ -3,7 +3,7 @@
 //! names as a batch takes are ever held.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -46,6 +46,9 @@ pub struct Found {
 struct Source {
     origin: Origin,
     stream: Option<DirStream>,
+    /// Remembered unfinished files met since the stream was opened. A batch can fill up anywhere in a
+    /// folder, so only a stream read to its end tells which are gone.
+    met: BTreeSet<OsString>,
 }
 
 /// The scanner over all spool folders.
@@ -65,8 +68,13 @@ impl Scanner {
 
     /// The agents changed. Open streams are dropped: the next round starts afresh.
     pub fn set_agents<'a>(&mut self, agents: impl Iterator<Item = &'a Principal>) {
-        let origins = [Origin::Local, Origin::Flat].into_iter().chain(agents.cloned().map(Origin::Agent));
-        self.sources = origins.map(|origin| Source { origin, stream: None }).collect();
+        // Two principals may share a folder; it is read once.
+        let agents: BTreeSet<&Principal> = agents.collect();
+        let own = agents.into_iter().cloned().map(Origin::Agent);
+        let origins = [Origin::Local, Origin::Flat].into_iter().chain(own);
+        self.sources = origins.map(|origin| Source { origin, stream: None, met: BTreeSet::new() }).collect();
+        let sources = &self.sources;
+        self.unfinished.retain(|(origin, _), _| sources.iter().any(|source| source.origin == *origin));
         self.turn = 0;
     }
 
@@ -95,7 +103,6 @@ impl Scanner {
         let mut found = Found::default();
         let mut bytes = 0;
         let mut dry = 0;
-        let mut still_unfinished = BTreeSet::new();
         while dry < self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
             let Some(source) = self.sources.get_mut(self.turn) else { break };
@@ -113,11 +120,13 @@ impl Scanner {
                 }
                 let Some(source) = self.sources.get_mut(self.turn) else { break };
                 let Some((name, kind)) = source.next_name(disk)? else {
+                    // The whole folder was read: what was not met is no longer there and is forgotten.
+                    let met = std::mem::take(&mut source.met);
+                    self.unfinished.retain(|(of, name), _| *of != origin || met.contains(name));
                     ended = true;
                     break;
                 };
-                let may_be_folder = matches!(kind, None | Some(Kind::Directory));
-                if is_ignored(&name) || (may_be_folder && self.is_agents(&origin, &name)) {
+                if is_ignored(&name) || is_agents_folder(disk, &dir, &origin, &name, kind)? {
                     continue;
                 }
                 let key = (origin.clone(), name);
@@ -133,10 +142,12 @@ impl Scanner {
                         found.claimed.push(*claimed);
                     }
                     Looked::Unfinished => {
-                        if since.is_none() && self.unfinished.len() < UNFINISHED_MAX {
-                            self.unfinished.insert(key.clone(), monotonic_ms);
+                        if since.is_none() && self.unfinished.len() >= UNFINISHED_MAX {
+                            continue;
                         }
-                        still_unfinished.insert(key);
+                        let (_, name) = &key;
+                        self.sources.get_mut(self.turn).map(|source| source.met.insert(name.clone()));
+                        self.unfinished.entry(key).or_insert(monotonic_ms);
                     }
                     Looked::Skipped => {
                         self.unfinished.remove(&key);
@@ -145,21 +156,34 @@ impl Scanner {
             }
             dry = if ended { dry + 1 } else { 0 };
         }
-        // A whole round was seen: what is no longer there is forgotten.
-        if !only_local {
-            self.unfinished.retain(|key, _| still_unfinished.contains(key));
-        }
         Ok(found)
     }
+}
 
-    /// Whether a directory in the flat spool is an agent's own spool.
-    fn is_agents(&self, origin: &Origin, name: &std::ffi::OsStr) -> bool {
-        *origin == Origin::Flat
-            && self.sources.iter().any(|source| match &source.origin {
-                Origin::Agent(agent) => name == agent.as_str(),
-                Origin::Local | Origin::Flat => false,
-            })
+/// Whether this is a directory in the flat spool that is, was, or may become an agent's own spool. Its rule
+/// may be about to be written, or missing for a moment; sweeping it away would take the requests in it.
+fn is_agents_folder(
+    disk: &dyn Disk,
+    dir: &Path,
+    origin: &Origin,
+    name: &OsStr,
+    kind: Option<Kind>,
+) -> io::Result<bool> {
+    if *origin != Origin::Flat || name.to_str().is_none_or(|name| Principal::parse(name).is_err()) {
+        return Ok(false);
     }
+    let kind = match kind {
+        Some(kind) => Some(kind),
+        None => disk.stat(&dir.join(name))?.map(|stat| stat.kind),
+    };
+    Ok(kind == Some(Kind::Directory))
+}
+
+/// Whether this is what opening a file, a link or a folder closed to the gate gives.
+fn is_no_folder(error: &io::Error) -> bool {
+    const ELOOP: i32 = 40;
+    matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(ELOOP)
 }
 
 impl Source {
@@ -169,6 +193,10 @@ impl Source {
             self.stream = match disk.read_dir(&folder(&self.origin)) {
                 Ok(stream) => Some(stream),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // What an agent made of its own folder is for it to mend; the others go on.
+                Err(error) if matches!(self.origin, Origin::Agent(_)) && is_no_folder(&error) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(error),
             };
         }

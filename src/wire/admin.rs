@@ -80,6 +80,7 @@ pub struct AddKey {
     /// Name of the key: first 16 hex digits of a hash of it.
     pub key_id: String,
     /// Its kind.
+    #[serde(deserialize_with = "super::orders::plain_name")]
     pub algorithm: Algorithm,
     /// For rotation: the principal's other keys end at this instant.
     #[serde(default, deserialize_with = "present")]
