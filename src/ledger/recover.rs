@@ -168,7 +168,7 @@ fn scan_from(
             return Err(corrupt(&start, number, 0, why));
         }
         if begins && number > 1 {
-            check_header(disk, &start, header.as_deref())?;
+            check_header(disk, &start, before.as_ref().map(|before| &before.position), header.as_deref())?;
         }
         if number == last {
             return Ok((end, file));
@@ -204,7 +204,12 @@ fn check_anchor(disk: &dyn Disk, anchor: Position, last: u32) -> Result<Position
 }
 
 /// A segment's first line must tell exactly how the file before it ends.
-fn check_header(disk: &dyn Disk, start: &Position, header: Option<&str>) -> Result<(), LedgerError> {
+fn check_header(
+    disk: &dyn Disk,
+    start: &Position,
+    end: Option<&Position>,
+    header: Option<&str>,
+) -> Result<(), LedgerError> {
     let number = start.segment;
     let before = number.saturating_sub(1);
     let bad = |why: &str| Err(corrupt(start, number, 0, why.to_owned()));
@@ -212,7 +217,11 @@ fn check_header(disk: &dyn Disk, start: &Position, header: Option<&str>) -> Resu
     let Ok(header) = serde_json::from_str::<Segment>(header) else {
         return bad("its segment line cannot be read");
     };
-    if header.previous.head != start.head.to_string() || header.previous.file != segment::file_name(before) {
+    let told = &header.previous;
+    let names_end = told.head == start.head.to_string()
+        && told.file == segment::file_name(before)
+        && end.is_some_and(|end| told.length == end.offset && told.lines == end.lines);
+    if !names_end {
         return bad("its segment line names another end of the file before");
     }
     let path = segment::path(before);
