@@ -47,6 +47,8 @@ pub struct SealedLine {
     pub body: String,
     /// Its length without the LF.
     pub length: u64,
+    /// Its leaf hash.
+    pub leaf: Hash,
 }
 
 /// A line that does not continue the log.
@@ -220,8 +222,9 @@ fn continue_log(
         kind: line.kind.to_owned(),
         body: line.body(),
         length,
+        leaf: leaf_hash(bytes),
     };
-    at.head = leaf_hash(bytes);
+    at.head = sealed.leaf;
     at.frontier.push(at.head);
     at.seq += 1;
     at.lines += 1;
