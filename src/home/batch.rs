@@ -11,12 +11,12 @@ use crate::gate::record::{Decision, Event, Published, Record};
 use crate::gate::{Change, Decided, decide, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
-use crate::ledger::{line, log};
+use crate::ledger::{LedgerError, line, log};
 use crate::spool::claim::{self, Claimed};
 use crate::spool::name::ClaimName;
 use crate::spool::publish;
-use crate::state::Snapshot;
 use crate::state::fold::fold;
+use crate::state::{Snapshot, StoreError};
 use crate::trading::venue::paper;
 use crate::wire::answer::Answer;
 use crate::wire::code::Code;
@@ -224,6 +224,7 @@ impl Home {
             claim::retire(self.seams.disk.as_ref(), &claim, kept)
                 .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
         }
+        self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
         self.lines_since_snapshot = self
             .lines_since_snapshot
@@ -305,14 +306,16 @@ impl Home {
     /// # Errors
     /// [`HomeError`] if there is none.
     pub fn decision(&self, seq: u64) -> Result<(u64, Decision), HomeError> {
-        let missing =
-            || HomeError::Record(format!("line {seq} is not an indexed decision; run `spoolgate rebuild`"));
+        let missing = || StoreError::Damaged(format!("line {seq} is not a decision where the index has it"));
         let location = self.store.line(seq)?.ok_or_else(missing)?;
-        let bytes = log::read_line(self.seams.disk.as_ref(), location)?;
+        let bytes = match log::read_line(self.seams.disk.as_ref(), location) {
+            Err(LedgerError::NotOnLog) => return Err(missing().into()),
+            other => other?,
+        };
         let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
         match Record::parse(line.kind, &line.body()) {
             Ok(Some(Record::Decision(decision))) if line.seq == seq => Ok((line.batch, *decision)),
-            Ok(_) => Err(missing()),
+            Ok(_) => Err(missing().into()),
             Err(error) => Err(HomeError::Record(format!("line {seq}: {error}"))),
         }
     }

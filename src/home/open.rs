@@ -213,8 +213,8 @@ impl Folded {
         let Some(record) = record else { return Ok(()) };
         fold(&mut self.state, store, &mut self.outstanding, line.seq, &record)?;
         if matches!(record, Record::Decision(_)) {
-            let location = log::Location { segment: line.segment, offset: line.offset, length: line.length };
-            store.insert_line(line.seq, location)?;
+            let SealedLine { segment, offset, length, leaf, .. } = *line;
+            store.insert_line(line.seq, log::Location { segment, offset, length, leaf })?;
         }
         Ok(())
     }
@@ -251,13 +251,43 @@ impl Home {
     pub fn assemble(root: &Path, seams: Seams, parts: Parts, origin: &str) -> Result<Home, HomeError> {
         let Parts { rules, keyring, store, lock } = parts;
         let keys = keyring.log_keys()?;
-        let (ledger, found, folded) = match roll_forward(&seams, &store, origin, &keys, true) {
+        let mut home = match roll_forward(&seams, &store, origin, &keys, true) {
             Err(HomeError::Ledger(LedgerError::NotOnLog) | HomeError::Store(StoreError::Damaged(_))) => {
                 store.clear()?;
-                roll_forward(&seams, &store, origin, &keys, false)?
+                let forward = roll_forward(&seams, &store, origin, &keys, false)?;
+                Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?
+            }
+            forward => Home::over(root, seams, Parts { rules, keyring, store, lock }, forward?)?,
+        };
+        home.check_clock_at_start();
+        match home.redo() {
+            // The index names lines that are not where it says. Either it is wrong, and is made again, or the
+            // ledger is, and reading all of it says where.
+            Err(HomeError::Store(StoreError::Damaged(_))) => {
+                let Home { root, seams, keyring, store, rules, events, found, _lock: lock, .. } = home;
+                store.clear()?;
+                let forward = roll_forward(&seams, &store, origin, &keys, false)?;
+                let parts = Parts { rules, keyring: keyring.into_inner(), store, lock };
+                home = Home::over(&root, seams, parts, forward)?;
+                home.events = events;
+                home.found = found;
+                home.redo()?;
             }
             other => other?,
-        };
+        }
+        let now = home.ledger_now();
+        let rules = home.look_at_rules(now, true)?;
+        home.events.extend(rules);
+        Ok(home)
+    }
+
+    fn over(
+        root: &Path,
+        seams: Seams,
+        parts: Parts,
+        (ledger, found, folded): (Ledger, Found, Folded),
+    ) -> Result<Home, HomeError> {
+        let Parts { rules, keyring, store, lock } = parts;
         let rulebook = rulebook::kept(seams.disk.as_ref(), &folded.state.rulebook.hash)?;
         let mut home = Home {
             root: root.to_owned(),
@@ -278,11 +308,6 @@ impl Home {
             _lock: lock,
         };
         home.open_agent_spools()?;
-        home.check_clock_at_start();
-        home.redo()?;
-        let now = home.ledger_now();
-        let rules = home.look_at_rules(now, true)?;
-        home.events.extend(rules);
         Ok(home)
     }
 
@@ -408,7 +433,16 @@ fn roll_forward(
     keys: &crate::host::keyring::LogKeys,
     use_snapshot: bool,
 ) -> Result<(Ledger, Found, Folded), HomeError> {
+    // Only a damaged genesis line names a log that cannot have one.
+    let signer = super::layout::log_signer(origin, keys)
+        .map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
     let snapshot = if use_snapshot { store.snapshot()? } else { None };
+    if let Some(tip) = store.tip()?.filter(|_| use_snapshot) {
+        // The index can know lines behind the snapshot that a restored, older ledger does not have.
+        let tip = Position::from_stored(&tip)
+            .ok_or_else(|| StoreError::Damaged("the index's position contradicts itself".to_owned()))?;
+        recover::check_anchor(seams.disk.as_ref(), &tip, &signer.identity())?;
+    }
     let (anchor, state, outstanding) = match snapshot {
         Some(Snapshot { position, state, outstanding }) => {
             let position = Position::from_stored(&position).ok_or_else(|| {
@@ -419,14 +453,17 @@ fn roll_forward(
         None => (None, State::default(), BTreeSet::new()),
     };
     let mut folded = Folded { state, outstanding, failure: None, lines: 0 };
-    let signer = super::layout::log_signer(origin, keys)?;
     store.begin()?;
     let opened = recover::open(Arc::clone(&seams.disk), signer, anchor, &mut |line| folded.line(store, line));
+    let (ledger, found) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            store.roll_back()?;
+            return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error)));
+        }
+    };
+    store.save_tip(&ledger.position().to_stored())?;
     store.commit()?;
-    if let Some(failure) = folded.failure.take() {
-        return Err(failure);
-    }
-    let (ledger, found) = opened?;
     Ok((ledger, found, folded))
 }
 

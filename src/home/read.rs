@@ -10,7 +10,7 @@ use super::rulebook;
 use crate::gate::{Record, State};
 use crate::host::disk::Access;
 use crate::ledger::log::Position;
-use crate::ledger::recover::segments;
+use crate::ledger::recover::{self, segments};
 use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
 use crate::ledger::segment;
 use crate::rules::Rulebook;
@@ -61,17 +61,16 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
     let identity = LogIdentity { origin: genesis.origin, seal_key };
     // Folding goes to an index of its own, with what the snapshot does not hold; look-ups ask both.
     let store = Store::in_memory()?;
-    // Without a usable index everything is folded from the first line.
-    let on_disk = Store::open_read_only(root).ok();
-    let snapshot = on_disk.as_ref().map(Store::snapshot).transpose()?.flatten();
-    let (mut position, mut state) = match snapshot {
-        Some(snapshot) => {
-            let position = Position::from_stored(&snapshot.position).ok_or_else(|| {
-                StoreError::Damaged("the snapshot's position contradicts itself".to_owned())
-            })?;
-            (position, snapshot.state)
-        }
-        None => (Position::start(), State::default()),
+    // Without a usable index, or with one of another log, everything is folded from the first line.
+    let snapshot = Store::open_read_only(root).ok().and_then(|on_disk| {
+        let snapshot = on_disk.snapshot().ok()??;
+        let position = Position::from_stored(&snapshot.position)?;
+        recover::check_anchor(seams.disk.as_ref(), &position, &identity).ok()?;
+        Some((on_disk, position, snapshot.state))
+    });
+    let (on_disk, mut position, mut state) = match snapshot {
+        Some((on_disk, position, state)) => (Some(on_disk), position, state),
+        None => (None, Position::start(), State::default()),
     };
     let mut outstanding = BTreeSet::new();
     let mut failure = None;

@@ -211,6 +211,11 @@ impl CachedKeyring {
         CachedKeyring { keyring, known: std::cell::RefCell::default() }
     }
 
+    /// The keyring itself, without what was read of it.
+    pub fn into_inner(self) -> SqliteKeyring {
+        self.keyring
+    }
+
     /// The keyring itself.
     pub fn inner(&self) -> &SqliteKeyring {
         &self.keyring

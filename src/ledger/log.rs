@@ -176,6 +176,8 @@ pub struct Location {
     pub offset: u64,
     /// Length without LF.
     pub length: u64,
+    /// Its leaf hash: what is read there later must be what was sealed.
+    pub leaf: Hash,
 }
 
 /// A durable batch.
@@ -275,9 +277,10 @@ impl Ledger {
         let locations = rendered
             .lengths
             .iter()
+            .zip(&rendered.leaves)
             .take(bodies.len())
-            .map(|length| {
-                let location = Location { segment, offset, length: *length };
+            .map(|(length, leaf)| {
+                let location = Location { segment, offset, length: *length, leaf: *leaf };
                 offset += length + 1;
                 location
             })
@@ -345,13 +348,22 @@ impl Ledger {
 /// The bytes of a line of any segment.
 ///
 /// # Errors
-/// [`LedgerError::Disk`].
+/// [`LedgerError::NotOnLog`] if another line, or none, stands there; [`LedgerError::Disk`].
 pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerError> {
     let path = segment::path(location.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
-    let file = disk.open_log(&path, Access::Read).map_err(fail)?;
-    let length = usize::try_from(location.length).unwrap_or(usize::MAX);
-    disk::read_exact_at(file.as_ref(), location.offset, length.min(line::LINE_BYTES_MAX)).map_err(fail)
+    let missing =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof);
+    let length = usize::try_from(location.length).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX);
+    let read = disk
+        .open_log(&path, Access::Read)
+        .and_then(|file| disk::read_exact_at(file.as_ref(), location.offset, length));
+    match read {
+        Ok(bytes) if leaf_hash(&bytes) == location.leaf => Ok(bytes),
+        Ok(_) => Err(LedgerError::NotOnLog),
+        Err(error) if missing(&error) => Err(LedgerError::NotOnLog),
+        Err(error) => Err(fail(error)),
+    }
 }
 
 /// Writes a whole segment file so that it is there as a whole or not at all.

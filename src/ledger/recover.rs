@@ -138,7 +138,10 @@ fn scan_from(
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(SegmentEnd, Box<dyn LogFile>), LedgerError> {
     let mut start = match anchor {
-        Some(anchor) => check_anchor(disk, anchor, last)?,
+        Some(anchor) => {
+            check_anchor(disk, &anchor, identity)?;
+            anchor
+        }
         None => Position::start(),
     };
     let mut before: Option<SegmentEnd> = None;
@@ -168,7 +171,7 @@ fn scan_from(
             return Err(corrupt(&start, number, 0, why));
         }
         if begins && number > 1 {
-            check_header(disk, &start, header.as_deref())?;
+            check_header(disk, &start, before.as_ref().map(|before| &before.position), header.as_deref())?;
         }
         if number == last {
             return Ok((end, file));
@@ -181,14 +184,18 @@ fn scan_from(
     }
 }
 
-/// The anchor must be a sealed place of this log: the line before it hashes to its head.
-fn check_anchor(disk: &dyn Disk, anchor: Position, last: u32) -> Result<Position, LedgerError> {
-    if anchor.segment > last || anchor.segment == 0 {
-        return Err(LedgerError::NotOnLog);
-    }
+/// A remembered place must be a sealed place of this log: the line before it hashes to its head and is the
+/// seal of this log's key over its size and root.
+///
+/// # Errors
+/// [`LedgerError::NotOnLog`] if it is not; what the disk says.
+pub fn check_anchor(disk: &dyn Disk, anchor: &Position, identity: &LogIdentity) -> Result<(), LedgerError> {
     let path = segment::path(anchor.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
-    let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+    let file = match disk.open_log(&path, Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LedgerError::NotOnLog),
+        other => other.map_err(fail)?,
+    };
     let whole = anchor.last_length.saturating_add(1);
     let Some(offset) =
         anchor.offset.checked_sub(whole).filter(|_| file.len().is_ok_and(|n| n >= anchor.offset))
@@ -198,13 +205,29 @@ fn check_anchor(disk: &dyn Disk, anchor: Position, last: u32) -> Result<Position
     let length = usize::try_from(whole).unwrap_or(usize::MAX).min(super::line::LINE_BYTES_MAX + 1);
     let bytes = disk::read_exact_at(file.as_ref(), offset, length).map_err(fail)?;
     match bytes.split_last() {
-        Some((b'\n', line)) if leaf_hash(line) == anchor.head => Ok(anchor),
+        Some((b'\n', line)) if leaf_hash(line) == anchor.head && seals(line, anchor, identity) => Ok(()),
         _ => Err(LedgerError::NotOnLog),
     }
 }
 
+/// Whether a line is the seal that a place says it stands behind.
+fn seals(bytes: &[u8], place: &Position, identity: &LogIdentity) -> bool {
+    let Ok(line) = super::line::parse(bytes) else { return false };
+    let Ok(seal) = serde_json::from_str::<super::seal::Seal>(&line.body()) else { return false };
+    line.kind == "seal"
+        && line.seq.checked_add(1) == Some(place.seq)
+        && line.batch.checked_add(1) == Some(place.batch)
+        && seal.size == line.seq
+        && seal.verifies(&identity.seal_key, &identity.origin, &place.root, &line.prev)
+}
+
 /// A segment's first line must tell exactly how the file before it ends.
-fn check_header(disk: &dyn Disk, start: &Position, header: Option<&str>) -> Result<(), LedgerError> {
+fn check_header(
+    disk: &dyn Disk,
+    start: &Position,
+    end: Option<&Position>,
+    header: Option<&str>,
+) -> Result<(), LedgerError> {
     let number = start.segment;
     let before = number.saturating_sub(1);
     let bad = |why: &str| Err(corrupt(start, number, 0, why.to_owned()));
@@ -212,7 +235,11 @@ fn check_header(disk: &dyn Disk, start: &Position, header: Option<&str>) -> Resu
     let Ok(header) = serde_json::from_str::<Segment>(header) else {
         return bad("its segment line cannot be read");
     };
-    if header.previous.head != start.head.to_string() || header.previous.file != segment::file_name(before) {
+    let told = &header.previous;
+    let names_end = told.head == start.head.to_string()
+        && told.file == segment::file_name(before)
+        && end.is_some_and(|end| told.length == end.offset && told.lines == end.lines);
+    if !names_end {
         return bad("its segment line names another end of the file before");
     }
     let path = segment::path(before);

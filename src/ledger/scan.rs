@@ -18,7 +18,10 @@ use crate::wire::signing;
 /// one torn batch.
 pub const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
-const CHUNK_BYTES: usize = 1024 * 1024;
+/// First read of a file, and the most that is read at once: whoever wants one line, or a small log, does not
+/// pay for a large buffer.
+const CHUNK_BYTES_MIN: usize = 64 * 1024;
+const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a scan needs to know of the log.
 #[derive(Clone, Debug)]
@@ -44,6 +47,8 @@ pub struct SealedLine {
     pub body: String,
     /// Its length without the LF.
     pub length: u64,
+    /// Its leaf hash.
+    pub leaf: Hash,
 }
 
 /// A line that does not continue the log.
@@ -72,6 +77,7 @@ pub struct LineReader<'a> {
     offset: u64,
     buffer: Vec<u8>,
     start: usize,
+    chunk: usize,
 }
 
 /// One line, or why there is none.
@@ -87,7 +93,7 @@ pub enum NextLine {
 impl<'a> LineReader<'a> {
     /// Reads from `offset` on.
     pub fn new(file: &'a dyn LogFile, offset: u64) -> LineReader<'a> {
-        LineReader { file, offset, buffer: Vec::new(), start: 0 }
+        LineReader { file, offset, buffer: Vec::new(), start: 0, chunk: CHUNK_BYTES_MIN }
     }
 
     fn pending(&self) -> &[u8] {
@@ -125,7 +131,8 @@ impl<'a> LineReader<'a> {
         self.start = 0;
         let held = self.buffer.len();
         let at = self.offset.saturating_add(u64::try_from(held).unwrap_or(u64::MAX));
-        self.buffer.resize(held + CHUNK_BYTES, 0);
+        self.buffer.resize(held + self.chunk, 0);
+        self.chunk = self.chunk.saturating_mul(2).min(CHUNK_BYTES_MAX);
         let read = loop {
             match self.file.read_at(at, self.buffer.get_mut(held..).unwrap_or_default()) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -215,8 +222,9 @@ fn continue_log(
         kind: line.kind.to_owned(),
         body: line.body(),
         length,
+        leaf: leaf_hash(bytes),
     };
-    at.head = leaf_hash(bytes);
+    at.head = sealed.leaf;
     at.frontier.push(at.head);
     at.seq += 1;
     at.lines += 1;

@@ -11,16 +11,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
+use crate::ledger::tree::Hash;
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::ids::OrderId;
+use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
 
 /// Path of the index below the home.
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 1;
+const STORE_VERSION: i64 = 2;
 
 /// What went wrong with the index.
 #[derive(Debug, thiserror::Error)]
@@ -67,7 +69,8 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX requests_by_spool ON requests (spool, id);
     CREATE TABLE lines (
-        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL
+        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
+        leaf TEXT NOT NULL
     ) STRICT;
     CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE fills (
@@ -75,7 +78,10 @@ const TABLES: &str = "
         PRIMARY KEY (seq, ordinal)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX fills_by_time ON fills (recorded_ms, seq, ordinal);
-    CREATE TABLE snapshot (only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL) STRICT;
+    CREATE TABLE snapshot (
+        only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL, sha256 TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL) STRICT;
 ";
 
 fn to_sql(n: u64) -> Result<i64, StoreError> {
@@ -138,7 +144,7 @@ impl Store {
     pub fn clear(&self) -> Result<(), StoreError> {
         self.database.execute_batch(
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
-             DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot;",
+             DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
         self.database.execute_batch(TABLES)?;
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
@@ -161,14 +167,51 @@ impl Store {
         Ok(self.database.execute_batch("COMMIT")?)
     }
 
-    /// The last snapshot.
+    /// Gives it up.
     ///
     /// # Errors
     /// [`StoreError`].
+    pub fn roll_back(&self) -> Result<(), StoreError> {
+        Ok(self.database.execute_batch("ROLLBACK")?)
+    }
+
+    /// The last snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`]; one whose bytes changed since they were stored is damaged, as no line of the ledger
+    /// would ever contradict a changed digit in it.
     pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
-        let body: Option<String> =
-            self.database.query_row("SELECT body FROM snapshot", [], |row| row.get(0)).optional()?;
-        Ok(body.map(|body| serde_json::from_str(&body)).transpose()?)
+        let row: Option<(String, String)> = self
+            .database
+            .query_row("SELECT body, sha256 FROM snapshot", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((body, sha256)) = row else { return Ok(None) };
+        if sha256_hex(body.as_bytes()) != sha256 {
+            return Err(StoreError::Damaged("the snapshot is not what was stored".to_owned()));
+        }
+        Ok(Some(serde_json::from_str(&body)?))
+    }
+
+    /// The place of the ledger up to which the index goes; the snapshot may be older.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn tip(&self) -> Result<Option<StoredPosition>, StoreError> {
+        let position: Option<String> =
+            self.database.query_row("SELECT position FROM tip", [], |row| row.get(0)).optional()?;
+        Ok(position.map(|position| serde_json::from_str(&position)).transpose()?)
+    }
+
+    /// Says up to which place of the ledger the index goes, in the transaction that takes it there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn save_tip(&self, position: &StoredPosition) -> Result<(), StoreError> {
+        let position = serde_json::to_string(position)?;
+        self.database
+            .prepare_cached("INSERT OR REPLACE INTO tip (only, position) VALUES (1, ?1)")?
+            .execute(params![position])?;
+        Ok(())
     }
 
     /// Replaces the snapshot.
@@ -177,8 +220,10 @@ impl Store {
     /// [`StoreError`].
     pub fn save_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
         let body = serde_json::to_string(snapshot)?;
-        self.database
-            .execute("INSERT OR REPLACE INTO snapshot (only, body) VALUES (1, ?1)", params![body])?;
+        self.database.execute(
+            "INSERT OR REPLACE INTO snapshot (only, body, sha256) VALUES (1, ?1, ?2)",
+            params![body, sha256_hex(body.as_bytes())],
+        )?;
         Ok(())
     }
 
@@ -231,13 +276,14 @@ impl Store {
     pub fn insert_line(&self, seq: u64, location: Location) -> Result<(), StoreError> {
         self.database
             .prepare_cached(
-                "INSERT OR REPLACE INTO lines (seq, segment, start, length) VALUES (?1, ?2, ?3, ?4)",
+                "INSERT OR REPLACE INTO lines (seq, segment, start, length, leaf) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute(params![
                 to_sql(seq)?,
                 location.segment,
                 to_sql(location.offset)?,
-                to_sql(location.length)?
+                to_sql(location.length)?,
+                location.leaf.to_string()
             ])?;
         Ok(())
     }
@@ -247,13 +293,15 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn line(&self, seq: u64) -> Result<Option<Location>, StoreError> {
-        let row: Option<(u32, i64, i64)> = self
+        let row: Option<(u32, i64, i64, String)> = self
             .database
-            .prepare_cached("SELECT segment, start, length FROM lines WHERE seq = ?1")?
-            .query_row(params![to_sql(seq)?], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+            .prepare_cached("SELECT segment, start, length, leaf FROM lines WHERE seq = ?1")?
+            .query_row(params![to_sql(seq)?], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
             .optional()?;
-        row.map(|(segment, offset, length)| {
-            Ok(Location { segment, offset: from_sql(offset)?, length: from_sql(length)? })
+        row.map(|(segment, offset, length, leaf)| {
+            let leaf = Hash::from_hex(&leaf)
+                .ok_or_else(|| StoreError::Damaged(format!("`{leaf}` where a hash should stand")))?;
+            Ok(Location { segment, offset: from_sql(offset)?, length: from_sql(length)?, leaf })
         })
         .transpose()
     }
@@ -330,7 +378,7 @@ impl Store {
         let mut rows = Vec::new();
         for sql in [
             "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id",
-            "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length FROM lines ORDER BY seq",
+            "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf FROM lines ORDER BY seq",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
             "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
         ] {

@@ -1,9 +1,13 @@
-//! What process tests share: scratch homes, signed requests made in this process, and the invariants of a
-//! home as one function.
+//! What several test files share: scratch homes of the real binary, signed requests made in this process, the
+//! invariants of a home as one function; and a disk in memory that fails when told to, with a home on it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "figures and what was skipped")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]
+
+pub mod ledger_files;
+pub mod memory_disk;
+pub mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};

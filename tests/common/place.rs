@@ -1,0 +1,167 @@
+//! A home whose rules, keys and index are in a temporary folder and whose spool and ledger are in memory.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use spoolgate::home::batch::Outcome;
+use spoolgate::home::{Home, HomeError, Seams, layout};
+use spoolgate::host::clock::{Clock, ManualClock};
+use spoolgate::host::entropy::SeededEntropy;
+use spoolgate::host::keyring::{LogKeys, SqliteKeyring, key_id};
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::signing::SignKey;
+use spoolgate::wire::time::Time;
+
+use super::memory_disk::MemoryDisk;
+
+/// Name of the test log.
+pub const ORIGIN: &str = "spoolgate.invalid/damage";
+
+/// A home.
+pub struct Place {
+    /// Rules, keyring and index.
+    pub root: tempfile::TempDir,
+    /// Spool and ledger.
+    pub disk: Arc<MemoryDisk>,
+    /// Stands until it is moved.
+    pub clock: Arc<ManualClock>,
+    /// Key of the first person.
+    pub owner: SignKey,
+}
+
+fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_tree(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+fn seams(disk: &Arc<MemoryDisk>, clock: &Arc<ManualClock>, seed: u64) -> Seams {
+    Seams { disk: disk.clone(), clock: clock.clone(), entropy: Arc::new(SeededEntropy::new(seed)) }
+}
+
+impl Place {
+    /// A new home under this project's own rules, keys drawn from `seed`.
+    pub fn new(seed: u64) -> Place {
+        let root = tempfile::tempdir().unwrap();
+        let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+        for folder in ["rules", "proposals/theses"] {
+            copy_tree(&project.join(folder), &root.path().join(folder));
+        }
+        fs::create_dir(root.path().join("state")).unwrap();
+        let disk = Arc::new(MemoryDisk::default());
+        let clock = Arc::new(ManualClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
+        let person = Principal::parse("owner").unwrap();
+        layout::found(root.path(), &seams(&disk, &clock, seed), ORIGIN, &person).unwrap();
+        let place = Place { root, disk, clock, owner: SignKey::Hmac([0; 32]) };
+        let home = place.open().unwrap();
+        let owner =
+            layout::own_sign_key(home.keyring(), home.state(), &person, place.clock.now()).unwrap().unwrap();
+        drop(home);
+        let _ = fs::remove_file(place.root.path().join("state/state.db"));
+        Place { owner, ..place }
+    }
+
+    /// The same home somewhere else, without the faults of this one's disk.
+    pub fn fork(&self) -> Place {
+        let root = tempfile::tempdir().unwrap();
+        copy_tree(self.root.path(), root.path());
+        Place {
+            root,
+            disk: Arc::new(self.disk.copy()),
+            clock: Arc::new(ManualClock::at(self.clock.now())),
+            owner: self.owner.clone(),
+        }
+    }
+
+    /// Its outside.
+    pub fn seams(&self) -> Seams {
+        seams(&self.disk, &self.clock, 0)
+    }
+
+    /// Opens it.
+    pub fn open(&self) -> Result<Home, HomeError> {
+        Home::open(self.root.path(), self.seams())
+    }
+
+    /// The keys its log is written with.
+    pub fn log_keys(&self) -> LogKeys {
+        SqliteKeyring::open(self.root.path(), false).unwrap().log_keys().unwrap()
+    }
+
+    /// Forgets the index, so that everything is read from the first line on.
+    pub fn forget_state(&self) {
+        for ending in ["", "-wal", "-shm"] {
+            let _ = fs::remove_file(self.root.path().join(format!("state/state.db{ending}")));
+        }
+    }
+
+    /// Lets time pass.
+    pub fn pass_s(&self, seconds: i64) {
+        self.clock.set(self.clock.now().plus_ms(seconds * 1000));
+    }
+
+    /// Puts a signed request into the flat spool.
+    pub fn ask(&self, key: &SignKey, source: &str, id: &str, action: &str, payload: &str) {
+        let now = self.clock.now();
+        let mut envelope = Envelope {
+            id: RequestId::parse(id).unwrap(),
+            timestamp_text: now.to_string(),
+            timestamp: now,
+            action: action.to_owned(),
+            payload: payload.to_owned(),
+            source: Principal::parse(source).unwrap(),
+            signature: String::new(),
+        };
+        envelope.signature = key.sign(&envelope.signing_string());
+        self.disk.put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());
+    }
+
+    /// The same by the first person.
+    pub fn ask_as_owner(&self, id: &str, action: &str, payload: &str) {
+        self.ask(&self.owner, "owner", id, action, payload);
+    }
+
+    /// Gives the agent a key: in the keyring, and asked for in the spool.
+    pub fn ask_for_agent_key(&self, id: &str) -> SignKey {
+        let key = SignKey::Hmac([7; 32]);
+        let keyring = SqliteKeyring::open(self.root.path(), false).unwrap();
+        keyring.insert(&key.verify_key()).unwrap();
+        let payload = format!(
+            r#"{{"principal":"trend-bot","key_id":"{}","algorithm":"hmac-sha256"}}"#,
+            key_id(&key.verify_key())
+        );
+        self.ask_as_owner(id, "keys.add", &payload);
+        key
+    }
+
+    /// Names of the answers that were published.
+    pub fn answers(&self) -> Vec<String> {
+        let files = self.disk.files_below("spool/out");
+        let name = |path: &Path| path.file_name().unwrap().to_string_lossy().into_owned();
+        files.iter().map(|(path, _)| name(path)).filter(|name| !name.starts_with('.')).collect()
+    }
+}
+
+/// Rounds until nothing is left.
+pub fn drain(home: &mut Home) -> Result<Vec<Outcome>, HomeError> {
+    let mut outcomes = Vec::new();
+    loop {
+        let round = home.round(false)?;
+        outcomes.extend(round.outcomes);
+        if !round.more {
+            return Ok(outcomes);
+        }
+    }
+}
+
+/// An order of the agent, as the contract has it.
+pub const ORDER: &str = r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"0.01","order_type":"limit","price":"7000","stop_price":"6900","thesis_slug":"btc-range-long","planned_entry":"7000","planned_stop":"6900"}"#;
