@@ -17,7 +17,7 @@ def check(good, why):
     if not good: raise ValueError(why)
 
 path, number = pathlib.Path(sys.argv[1] if len(sys.argv) == 2 else sys.exit(__doc__)), 0
-checkpoint, files = path / "checkpoint", sorted(path.glob("log-*.jsonl"))
+checkpoint, files = path / "checkpoint", sorted(path.glob("log-????????.jsonl"))
 # edge: roots of the perfect subtrees at the tree's right edge, largest first. seals: size -> root, as in checkpoints.
 head, edge, seals, seq, batch = bytes(32), [], {}, 0, 0
 try:

@@ -190,6 +190,7 @@ impl Gate {
             algorithm,
             added_at: time(),
             ends_at: None,
+            revoked_at: None,
         };
         self.state.keys.insert(key_id.to_owned(), record);
         self.keyring.0.insert(key_id.to_owned(), key.verify_key());

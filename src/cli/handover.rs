@@ -45,7 +45,8 @@ pub fn random_name() -> Result<String> {
 /// Has a signed request decided.
 ///
 /// # Errors
-/// [`HomeError`] where the home cannot decide; the request is withdrawn then.
+/// [`HomeError`] where the home cannot decide. A request that no gate has claimed is withdrawn then; one that
+/// was claimed is decided at the next start.
 pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/in/.local");
     if !folder.is_dir() && home.join(segment::path(1)).is_file() {

@@ -184,10 +184,11 @@ fn list(home: &Path, output: &Output) -> Result<Exit> {
                 Algorithm::HmacSha256 => "hmac-sha256",
                 Algorithm::Ed25519 => "ed25519",
             };
-            let status = match key.ends_at {
-                None => "holds".to_owned(),
-                Some(end) if key.is_active(now) => format!("holds until {end}"),
-                Some(end) => format!("ended {end}"),
+            let status = match (key.revoked_at, key.ends_at) {
+                (Some(at), _) => format!("revoked {at}"),
+                (None, None) => "holds".to_owned(),
+                (None, Some(end)) if key.is_active(now) => format!("holds until {end}"),
+                (None, Some(end)) => format!("ended {end}"),
             };
             vec![
                 key.principal.to_string(),

@@ -39,7 +39,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     let open = Home::open(home, real_seams(home)?)?;
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
-            "the last run ended inside a batch: {} bytes at offset {} were never answered and are kept as they are; \
+            "the last run ended inside a batch: {} bytes at offset {} were never sealed and are kept as they are; \
              the requests are decided again",
             rest.length, rest.offset
         ));

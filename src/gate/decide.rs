@@ -72,11 +72,14 @@ pub struct Decided {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-/// What a request needs looked up before it can be decided.
-pub fn needs(request: &Prepared) -> Needs {
-    let Ok(Authentic { body: Ok(Body { payload, .. }), .. }) = &request.request else {
+/// What a request needs looked up before it can be decided. What its sender may not ask for is not looked up.
+pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
+    let Ok(Authentic { envelope, body: Ok(Body { payload, rule }), .. }) = &request.request else {
         return Needs::default();
     };
+    if !rules.role(&envelope.source).is_some_and(|role| rule.senders.contains(&role)) {
+        return Needs::default();
+    }
     let mut needs = Needs::default();
     match payload {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
@@ -133,7 +136,9 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         return finish(turn, decision, Vec::new(), Vec::new());
     }
     let mut blobs = Vec::new();
-    decision.payload = Some(authentic.envelope.payload.clone());
+    // What is refused for its size is not kept either: its hash is in the line.
+    let too_large = matches!(&authentic.body, Err(refusal) if refusal.code == Code::TooLarge);
+    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| !too_large);
     let outcome = match &authentic.body {
         Err(refusal) => Err(refusal.clone()),
         Ok(body) => {

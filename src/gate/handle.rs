@@ -62,7 +62,7 @@ enum AnswerBody<'a> {
     AccountAdjusted { cash: crate::wire::amount::Amount },
     ClockAccepted {},
     KeyAdded { key_id: &'a str, principal: &'a Principal },
-    KeyEnds { key_id: &'a str, at: Time },
+    KeyRevoked { key_id: &'a str, at: Time },
 }
 
 fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
@@ -307,6 +307,7 @@ impl Turn<'_> {
             algorithm: add.algorithm,
             added_at: self.now,
             ends_at: None,
+            revoked_at: None,
         }));
         let data = data(&AnswerBody::KeyAdded { key_id: &add.key_id, principal: &add.principal })?;
         Ok(Outcome { data, changes, ..Outcome::default() })
@@ -333,8 +334,8 @@ impl Turn<'_> {
             let what = "this is the last key of a person; add another one first";
             return Err(Refusal::new(Code::StateConflict, what));
         }
-        let changes = vec![Change::KeyEnds { key_id: revoke.key_id.clone(), at: self.now }];
-        let data = data(&AnswerBody::KeyEnds { key_id: &revoke.key_id, at: self.now })?;
+        let changes = vec![Change::KeyRevoked { key_id: revoke.key_id.clone(), at: self.now }];
+        let data = data(&AnswerBody::KeyRevoked { key_id: &revoke.key_id, at: self.now })?;
         Ok(Outcome { data, changes, ..Outcome::default() })
     }
 }

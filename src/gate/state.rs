@@ -37,8 +37,10 @@ pub struct KeyRecord {
     pub algorithm: Algorithm,
     /// Since when.
     pub added_at: Time,
-    /// Until when, by rotation or revocation.
+    /// Until when, by rotation.
     pub ends_at: Option<Time>,
+    /// When a person revoked it: final, whatever the clock does afterwards.
+    pub revoked_at: Option<Time>,
 }
 
 /// Halts set by people, agents and the halt file.
@@ -105,11 +107,18 @@ pub enum Change {
     Book(trading::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
-    /// A key ends, or ended.
+    /// A key ends by rotation.
     KeyEnds {
         /// The key.
         key_id: String,
         /// When; never later than before.
+        at: Time,
+    },
+    /// A key was revoked.
+    KeyRevoked {
+        /// The key.
+        key_id: String,
+        /// When.
         at: Time,
     },
     /// The halt file appeared or went.
@@ -172,6 +181,10 @@ impl State {
             Change::KeyEnds { key_id, at } => {
                 let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
                 key.ends_at = Some(key.ends_at.map_or(*at, |end| end.min(*at)));
+            }
+            Change::KeyRevoked { key_id, at } => {
+                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                key.revoked_at = Some(*at);
             }
             Change::HaltFile { present } => self.halts.file = *present,
             Change::HaltSet { principal: None, halt } => self.halts.all = Some(halt.clone()),
@@ -241,6 +254,6 @@ impl State {
 impl KeyRecord {
     /// Whether the key verifies at `now`.
     pub fn is_active(&self, now: Time) -> bool {
-        self.ends_at.is_none_or(|end| now < end)
+        self.revoked_at.is_none() && self.ends_at.is_none_or(|end| now < end)
     }
 }

@@ -127,6 +127,7 @@ pub fn found_with(
         algorithm: Algorithm::HmacSha256,
         added_at: now,
         ends_at: None,
+        revoked_at: None,
     };
     let verifier = signer.verifier().to_string();
     let genesis = Record::Genesis(Genesis {

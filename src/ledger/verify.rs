@@ -95,8 +95,21 @@ struct Seen {
     prev: Hash,
     seq: u64,
     batch: u64,
+    /// Where this kind of line may stand only.
+    place: Place,
     seal: Option<Seal>,
     seal_verifies: bool,
+}
+
+/// Where a line may stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// First of the log: the genesis line.
+    First,
+    /// First of every later file: the segment line.
+    FirstOfFile,
+    /// Anywhere else.
+    Inside,
 }
 
 /// Lines of a part of a segment, up to the first that is none.
@@ -286,6 +299,14 @@ impl<'a> Walk<'a> {
         }
         if seen.prev != self.head {
             return Err(format!("line {} does not name the line before it", seen.seq));
+        }
+        let expected = match (seen.seq, seen.offset) {
+            (0, _) => Place::First,
+            (_, 0) => Place::FirstOfFile,
+            _ => Place::Inside,
+        };
+        if seen.place != expected {
+            return Err(format!("line {} is of a kind that does not stand there", seen.seq));
         }
         if let Some(seal) = &seen.seal {
             let root = self.frontier.root();
@@ -504,6 +525,11 @@ fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, St
         prev: line.prev,
         seq: line.seq,
         batch: line.batch,
+        place: match line.kind {
+            "genesis" => Place::First,
+            "segment" => Place::FirstOfFile,
+            _ => Place::Inside,
+        },
         seal,
         seal_verifies,
     })

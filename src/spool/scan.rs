@@ -51,11 +51,26 @@ struct Source {
     met: BTreeSet<OsString>,
 }
 
+/// A file that did not parse when it was looked at.
+struct Unfinished {
+    since_ms: u64,
+    version: Option<Version>,
+}
+
+/// Size, hard links and time of change: another value means that the file may parse by now.
+type Version = (u64, u64, i128);
+
+/// What stands there now; none if nothing does or it cannot be told.
+fn version(disk: &dyn Disk, path: &Path) -> Option<Version> {
+    let stat = disk.stat(path).ok().flatten()?;
+    Some((stat.size, stat.links, stat.modified_ns))
+}
+
 /// The scanner over all spool folders.
 pub struct Scanner {
     sources: Vec<Source>,
     turn: usize,
-    unfinished: BTreeMap<(Origin, OsString), u64>,
+    unfinished: BTreeMap<(Origin, OsString), Unfinished>,
 }
 
 impl Scanner {
@@ -130,10 +145,19 @@ impl Scanner {
                     continue;
                 }
                 let key = (origin.clone(), name);
-                let since = self.unfinished.get(&key).copied();
+                let since = self.unfinished.get(&key).map(|known| known.since_ms);
                 let patience = since.is_none_or(|since| monotonic_ms.saturating_sub(since) < PATIENCE_MS);
                 // What a command hands over is renamed in by this program: it is never half-written.
                 let patience = patience && origin != Origin::Local;
+                let path = dir.join(&key.1);
+                let unchanged =
+                    |known: &Unfinished| known.version.is_some() && known.version == version(disk, &path);
+                if patience && self.unfinished.get(&key).is_some_and(unchanged) {
+                    // It did not parse, and reading it again would only cost time.
+                    let (_, name) = key;
+                    self.sources.get_mut(self.turn).map(|source| source.met.insert(name));
+                    continue;
+                }
                 let from = claim::From { origin: &origin, dir: &dir, batch };
                 match claim::look(disk, &from, &key.1, patience)? {
                     Looked::Claimed(claimed) => {
@@ -147,7 +171,12 @@ impl Scanner {
                         }
                         let (_, name) = &key;
                         self.sources.get_mut(self.turn).map(|source| source.met.insert(name.clone()));
-                        self.unfinished.entry(key).or_insert(monotonic_ms);
+                        // Should it have changed since it was read, it is read again when its time is over.
+                        let known = Unfinished {
+                            since_ms: since.unwrap_or(monotonic_ms),
+                            version: version(disk, &path),
+                        };
+                        self.unfinished.insert(key, known);
                     }
                     Looked::Skipped => {
                         self.unfinished.remove(&key);

@@ -243,3 +243,36 @@ fn exits_and_people_are_heard_after_any_step_back() {
         assert_eq!(code_of(&world.decide(&mut home, &query)), Some(Code::TimestampStale), "{hours} h");
     }
 }
+
+/// The ledger's clock never went back, so the batch after `clock.accept` found the same step again: entries
+/// stayed closed until the machine's clock had caught up. And a key that a person had revoked must not come
+/// back with the earlier time.
+#[test]
+fn an_accepted_clock_counts_from_the_next_batch_on() {
+    let mut world = World::new(48);
+    let mut home = world.open();
+    world.position(&mut home, "trend-bot", 0, "0.02");
+    let (bot_key, _) = world.keys["other-bot"].clone();
+    let revoke = format!(r#"{{"key_id":"{bot_key}","reason":"stolen"}}"#);
+    world.ask_ok(&mut home, "owner", "keys.revoke", &revoke);
+    let before = home.state().clock.last.unwrap();
+    world.clock.set(before.plus_ms(-2 * 3_600_000));
+    home.write_news().unwrap();
+    assert!(home.state().clock.fault.is_some());
+    world.ask_ok(&mut home, "owner", "clock.accept", r#"{"reason":"looked"}"#);
+    world.pass_ms(1000);
+    home.write_news().unwrap();
+    let query = world.draft("trend-bot", "orders.list", "{}");
+    assert_eq!(code_of(&world.decide(&mut home, &query)), None);
+    let after = home.state().clock.clone();
+    assert_eq!((after.fault, after.accepted), (None, false));
+    assert!(after.last.unwrap() < before, "the machine's time counts");
+    let revoked = world.draft("other-bot", "orders.list", "{}");
+    assert_eq!(code_of(&world.decide(&mut home, &revoked)), Some(Code::SignatureInvalid));
+    // From here on a step back is one again.
+    world.clock.set(after.last.unwrap().plus_ms(-3000));
+    home.write_news().unwrap();
+    assert!(home.state().clock.fault.is_some());
+    drop(home);
+    assert!(world.open().state().clock.fault.is_some(), "folded from the ledger it is the same");
+}
