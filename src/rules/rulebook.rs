@@ -19,6 +19,10 @@ pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
 /// Longest message of a rule file's fault, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
 
+/// Oldest exit that any rule may allow, seconds: who withholds files longer than a day must not be able
+/// to release them.
+pub const EXIT_AGE_S_MAX: u32 = 86_400;
+
 /// What is wrong in which rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RulebookError {
@@ -268,5 +272,27 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
             format!("`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}");
         return Err(RulebookError::new(path, None, message));
     }
+    if safety.exit_age_max_s > EXIT_AGE_S_MAX {
+        let age = safety.exit_age_max_s;
+        let message = format!("`exit_age_max_s` is {age}; it must be at most {EXIT_AGE_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
     Ok(safety)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exits_may_be_a_day_old_and_no_older() {
+        let shipped = include_str!("../../rules/safety.yaml");
+        for (age, refused) in [("0", false), ("86400", false), ("86401", true), ("4294967295", true)] {
+            let text = shipped.replace("exit_age_max_s: 86400", &format!("exit_age_max_s: {age}"));
+            let bundle = Bundle { files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]) };
+            let told = Rulebook::compile(&bundle).map_err(|error| error.to_string());
+            assert_eq!(told.is_err(), refused, "{age}: {told:?}");
+            assert!(told.err().is_none_or(|error| error.contains("`exit_age_max_s`")), "{age}");
+        }
+    }
 }

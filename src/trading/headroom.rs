@@ -35,7 +35,7 @@ pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
 
 /// The search itself: `Err` names the check that refuses every size, None is said where sizes cannot be counted.
 fn search(subject: &Subject) -> Option<Result<Headroom, String>> {
-    let capacity = subject.order.as_ref().map_or(Amount::ZERO, |facts| facts.capacity);
+    let capacity = subject.order.as_ref().and_then(|facts| facts.capacity).unwrap_or(Amount::ZERO);
     if capacity.is_positive() {
         // Closing all that is left is exempt from lot and minimum, and anything larger is a flip.
         let rows = checks::run(&subject.with_size(capacity));

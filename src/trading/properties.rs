@@ -283,7 +283,8 @@ impl Walk {
 
     fn exits_always_pass(&mut self, position: &Position) {
         let side = position.closing_side();
-        let capacity = super::class::capacity(&self.world.book, &position.strategy, &position.symbol, side);
+        let capacity = super::class::capacity(&self.world.book, &position.strategy, &position.symbol, side)
+            .unwrap_or(Amount::ZERO);
         if !capacity.is_positive() {
             return;
         }

@@ -335,6 +335,18 @@ fn an_exit_is_not_blocked_by_a_minimum_or_a_missing_instrument() {
     assert!(world.ask(&sell("0.01")).accepted);
 }
 
+/// With the whole position at work in exits, another order on that side reduced nothing and counted as an entry:
+/// with a thesis of the other direction it was accepted, and would have turned the position around.
+#[test]
+fn a_position_at_work_in_exits_takes_no_further_exit_and_no_entry_against_it() {
+    let mut world = World::holding("0.01");
+    world.accepted(&sell("0.01"));
+    let verdict = world.ask(&sell("0.01"));
+    assert_eq!(failed(&verdict).len(), 1, "{:#?}", failed(&verdict));
+    let reason = row(&verdict, "reduce_only").reason.unwrap();
+    assert_eq!(reason, "working exits already reduce the whole position; cancel one of them first");
+}
+
 #[test]
 fn a_sell_of_ten_does_not_turn_a_long_of_one() {
     let mut world = World::holding("0.01");

@@ -3,6 +3,7 @@
 use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, SAFETY, STATE, Subject};
 use crate::trading::class::Class;
 use crate::trading::pricing::notional_price;
+use crate::wire::amount::Amount;
 
 /// What is said where bid and ask are missing.
 pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be computed";
@@ -62,7 +63,7 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> Finding {
     if !size.is_positive() {
         return finding.unless(false, || "a size must be above 0".to_owned());
     }
-    if facts.class == Class::Exit && size == facts.capacity {
+    if facts.class == Class::Exit && Some(size) == facts.capacity {
         return finding;
     }
     if !lot.is_zero() && size.is_multiple_of(lot) != Some(true) {
@@ -114,8 +115,11 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> Finding {
 /// An order against the strategy's position is at most what is left to reduce. At fill it is clamped to
 /// the live position again.
 pub(super) fn reduce_only(_: &Subject, facts: &OrderFacts) -> Finding {
-    let finding = Finding::compared(facts.size, facts.capacity, "size", STATE);
+    let finding = Finding::compared(facts.size, facts.capacity.unwrap_or(Amount::ZERO), "size", STATE);
     match facts.class {
+        Class::Flip { reduce, .. } if reduce.is_zero() => finding.unless(false, || {
+            "working exits already reduce the whole position; cancel one of them first".to_owned()
+        }),
         Class::Flip { reduce, increase } => {
             finding.unless(false, || format!("split into an exit of {reduce} and an entry of {increase}"))
         }

@@ -63,7 +63,7 @@ pub struct OrderFacts<'a> {
     /// The size that is checked.
     pub size: Amount,
     /// What the strategy may still reduce on this side.
-    pub capacity: Amount,
+    pub capacity: Option<Amount>,
     /// Whether it reduces, opens or would do both.
     pub class: Class,
     /// Side, type and own price.

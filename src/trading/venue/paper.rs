@@ -6,9 +6,15 @@
 //! 3. stops of positions, protective ones and exits of type stop;
 //! 4. resting limit exits, so that a bar that touches stop and target counts as stopped.
 //!
+//! What a bar opened was opened somewhere within it, so the same bar closes it only at prices that came
+//! later for certain: its protective stop starts from the entry's price where that is worse than the open,
+//! and exits reduce only what was held before.
+//!
 //! An order uses only bars that open, or quotes that stand, at or after it was accepted. Bars fill at most
 //! `volume_share` of their volume over all orders, rounded down to the lot; rows without a volume, and
 //! quotes, do not cap. What is left stays open; a stop that triggered fills on like a market order.
+
+use std::collections::BTreeMap;
 
 use super::VenueError;
 use super::quoting::{Answer, Offer, Tape, answer};
@@ -21,8 +27,8 @@ use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
 use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Symbol};
-use crate::wire::orders::OrderType;
+use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
 /// Decimals that fees are rounded up to.
@@ -58,7 +64,8 @@ pub fn on_rows(
         .get(symbol)
         .ok_or_else(|| VenueError::UnknownInstrument { symbol: symbol.clone() })?;
     let steps = Steps::new(symbol.clone());
-    let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left: None };
+    let (volume_left, opened) = (None, BTreeMap::new());
+    let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left, opened };
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row);
     let mut rows = rows.iter().enumerate().peekable();
     // The day opens before anything moves, but an import that brings nothing new opens none.
@@ -102,6 +109,16 @@ pub(super) struct Run<'a> {
     steps: Steps,
     /// What this bar's volume still lets fill; none: no cap.
     volume_left: Option<Amount>,
+    /// What this bar has opened and no stop has closed yet, by the entry's line. Empty for quotes, which
+    /// have no inside.
+    opened: BTreeMap<u64, Opened>,
+}
+
+/// What an entry opened in the present bar.
+struct Opened {
+    strategy: StrategyName,
+    price: Amount,
+    size: Amount,
 }
 
 /// The four groups of orders within a row.
@@ -126,6 +143,7 @@ impl Run<'_> {
         let (tape, start_ms, source) = tape(row).map_err(fault)?;
         if self.instrument.fills_from == source {
             self.volume_left = self.volume_cap(row);
+            self.opened.clear();
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
                     self.try_fill(order_id, &tape, time)?;
@@ -155,12 +173,15 @@ impl Run<'_> {
     }
 
     fn try_fill(&mut self, order_id: OrderId, tape: &Tape, time: Time) -> Result<(), VenueError> {
-        // An earlier fill of the row may have closed it.
-        let Some(order) = self.book.orders.get(&order_id).cloned() else { return Ok(()) };
+        // An earlier fill of the row may have closed it, or left a stop nothing to protect: that must not
+        // trigger and end the entry that it waits for.
+        let open = self.book.orders.get(&order_id).filter(|order| order.leaves().is_positive());
+        let Some(order) = open.cloned() else { return Ok(()) };
         let quote = self.book.markets.get(&order.symbol).and_then(|market| market.quote.as_ref());
         // A quote of the very instant of acceptance was known before the order was.
         let rested = quote.is_some_and(|quote| quote.time > order.accepted_at);
-        let offer = match answer(&order, tape, rested, self.instrument) {
+        let tape = self.tape_since_entry(&order, tape);
+        let offer = match answer(&order, &tape, rested, self.instrument) {
             Answer::NotReached => return Ok(()),
             Answer::NoPrice => {
                 self.steps.left_open(order_id, "its price cannot be computed exactly".to_owned());
@@ -174,10 +195,11 @@ impl Run<'_> {
                 self.end_entry_of(&order)?;
             }
         }
+        let is_bar = matches!(tape, Tape::Bar { .. });
         // An entry against an opposite position fills in two parts: what closes, then what opens.
         for _ in 0..2 {
             let Some(order) = self.book.orders.get(&order_id).cloned() else { return Ok(()) };
-            if !self.fill_part(&order, &offer, time)? {
+            if !self.fill_part(&order, &offer, is_bar, time)? {
                 return Ok(());
             }
         }
@@ -186,11 +208,20 @@ impl Run<'_> {
 
     /// Fills as much as position and volume allow without turning a position around. Gives whether
     /// anything filled.
-    fn fill_part(&mut self, order: &Order, offer: &Offer, time: Time) -> Result<bool, VenueError> {
+    fn fill_part(
+        &mut self,
+        order: &Order,
+        offer: &Offer,
+        is_bar: bool,
+        time: Time,
+    ) -> Result<bool, VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
         let opposite = self.book.positions.get(&key).filter(|held| held.closing_side() == order.side);
         let reducible = opposite.map(|held| held.size.abs());
         let wanted = match (reducible, order.role) {
+            (Some(reducible), OrderRole::Exit) => {
+                order.leaves().min(self.held_before(&order.strategy, reducible))
+            }
             (Some(reducible), _) => order.leaves().min(reducible),
             (None, OrderRole::Entry) => order.leaves(),
             // Reduce-only: without a position there is nothing to do.
@@ -210,8 +241,50 @@ impl Run<'_> {
         self.emit(Change::OrderFilled(fill))?;
         self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
         let opened = if reducible.is_some() { Amount::ZERO } else { size };
+        if is_bar {
+            self.remember(order, offer.price, size, opened);
+        }
         self.settle(order, opened, reducible.is_some())?;
         Ok(true)
+    }
+
+    /// The bar as the protective stop of an entry that it filled may use it: from the entry's price on, if
+    /// that is worse than the open. Otherwise a stop tightened past a resting limit would sell above the
+    /// price that the bar had to fall to first.
+    fn tape_since_entry(&self, order: &Order, tape: &Tape) -> Tape {
+        let opened = self.opened.get(&order.order_id.seq).filter(|_| order.role == OrderRole::Protective);
+        match (*tape, opened) {
+            (Tape::Bar { open, high, low }, Some(opened)) => {
+                let open = match order.side {
+                    Side::Buy => open.max(opened.price),
+                    Side::Sell => open.min(opened.price),
+                };
+                Tape::Bar { open, high, low }
+            }
+            (tape, _) => tape,
+        }
+    }
+
+    /// What of `held` the strategy had before this bar opened more.
+    fn held_before(&self, strategy: &StrategyName, held: Amount) -> Amount {
+        let opened = self.opened.values().filter(|opened| opened.strategy == *strategy);
+        let left = opened.map(|opened| opened.size).try_fold(held, Amount::checked_sub);
+        // What cannot be computed exactly waits for the next row.
+        left.filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
+    }
+
+    /// Keeps what this bar opened, less what the entry's own stop has closed again.
+    fn remember(&mut self, order: &Order, price: Amount, size: Amount, opened: Amount) {
+        let seq = order.order_id.seq;
+        if opened.is_positive() {
+            let strategy = order.strategy.clone();
+            self.opened.insert(seq, Opened { strategy, price, size: opened });
+        } else if order.role == OrderRole::Protective
+            && let Some(entry) = self.opened.get_mut(&seq)
+        {
+            let left = entry.size.checked_sub(size).filter(|left| left.is_positive());
+            entry.size = left.unwrap_or(Amount::ZERO);
+        }
     }
 
     /// `wanted`, or what the bar's volume leaves of it in whole lots.

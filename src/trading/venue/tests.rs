@@ -314,3 +314,65 @@ fn rounding_to_a_tick_that_was_changed_never_passes_the_limit() {
     world.rules.instruments.get_mut(&btc()).unwrap().tick = a("1");
     assert_eq!(fills(&world.bar("6790.05", "6800", "6780", "6800")), ["o-1 buy 0.01@6790.1 0.067901"]);
 }
+
+#[test]
+fn a_stop_tightened_past_a_resting_limit_cannot_sell_above_what_the_bar_fell_to() {
+    // The limit fills at 6750 on the way down; 6790 had gone by before there was anything to sell.
+    for (order, tight, bar, expect) in [
+        (
+            limit(buy("0.01"), "6750"),
+            "6790",
+            ["6800", "6800", "6740", "6745"],
+            ["o-1 buy 0.01@6750 0.0135", "o-1-stop sell 0.01@6743.2 0.067432"],
+        ),
+        (
+            limit(sell("0.01"), "6850"),
+            "6810",
+            ["6800", "6860", "6800", "6855"],
+            ["o-1 sell 0.01@6850 0.0137", "o-1-stop buy 0.01@6856.9 0.068569"],
+        ),
+    ] {
+        let mut world = World::new();
+        let id = world.accepted(&order);
+        assert!(world.tighten(id, tight).accepted);
+        let [open, high, low, close] = bar;
+        assert_eq!(fills(&world.bar(open, high, low, close)), expect);
+        assert!(world.book.account.realised.is_negative());
+        assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+    }
+}
+
+#[test]
+fn an_exit_reduces_nothing_that_the_same_bar_opened() {
+    let mut world = World::holding("0.01");
+    world.accepted(&market_order("trend", "BTC-USD", "buy", "0.01", "6600", 1));
+    world.flat("6800");
+    let exit = world.accepted(&limit(sell("0.02"), "6900"));
+    // The first stop leaves half of what the exit was for.
+    assert_eq!(fills(&world.bar("6750", "6750", "6690", "6700")), ["o-1-stop sell 0.01@6693.3 0.066933"]);
+    world.flat("6880");
+    world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6600", 2), "6850"));
+    // At the open of 6905 there was 0.01 to sell; what was bought at 6850 came later.
+    let changes = world.bar("6905", "6905", "6840", "6845");
+    assert_eq!(fills(&changes), ["o-4 buy 0.01@6850 0.0137", "o-3 sell 0.01@6905 0.06905"]);
+    assert_eq!(world.book.orders[&exit].leaves(), a("0.01"));
+    assert_eq!(fills(&world.flat("6905")), ["o-3 sell 0.01@6905 0.06905"]);
+    assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
+}
+
+#[test]
+fn a_stop_that_the_same_bar_left_nothing_to_protect_does_not_end_its_entry() {
+    let mut world = World::holding("0.01");
+    world.accepted(&stop(sell("0.01"), "6730"));
+    let entry = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1), "6750"));
+    // Half of the entry fills, so that its stop protects 0.005; then all stops move up together.
+    world.bar_of("6790", "6800", "6740", "6800", Some("0.05"));
+    assert!(world.tighten(OrderId::of_line(1), "6795").accepted);
+    assert!(world.tighten(entry, "6790").accepted);
+    world.book.orders.get_mut(&OrderId::of_line(2)).unwrap().trigger = Some(a("6795"));
+    let changes = world.bar("6800", "6800", "6760", "6765");
+    let sold = ["o-1-stop sell 0.01@6788.2 0.067882", "o-2 sell 0.005@6788.2 0.033941"];
+    assert_eq!(fills(&changes), sold);
+    let left: Vec<_> = world.book.orders.values().map(|order| (order.order_id, order.triggered)).collect();
+    assert_eq!(left, [(entry, false), (entry.stop(), false)]);
+}
