@@ -82,7 +82,9 @@ pub enum HomeError {
     #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
     NotAHome(PathBuf),
     /// The first person is not in the rules.
-    #[error("`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first")]
+    #[error(
+        "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, or name another with --person"
+    )]
     NoPerson(Principal),
 }
 
