@@ -2,10 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::gate::Record;
+use spoolgate::home::HomeError;
+use spoolgate::home::open::read_genesis;
+use spoolgate::home::read::real_seams;
 use spoolgate::host::disk::{Access, Disk};
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::scan::{LineReader, NextLine};
@@ -107,7 +111,9 @@ fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
 
 /// Verifies the ledger in a folder.
 pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Report> {
-    let disk = RealDisk::open(dir).with_context(|| format!("audit folder `{}`", dir.display()))?;
+    let disk = RealDisk::open(dir).with_context(|| {
+        format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+    })?;
     let total: u64 = fs::read_dir(dir)?
         .filter_map(|entry| entry.ok()?.metadata().ok())
         .filter(fs::Metadata::is_file)
@@ -121,7 +127,7 @@ pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Re
     }
     let report = verify::verify(&disk, Path::new(""), options, &|done| bar.set_position(done));
     bar.finish_and_clear();
-    report.map_err(|error| anyhow::anyhow!(spoolgate::home::HomeError::Record(error)))
+    report.map_err(|error| anyhow::anyhow!(HomeError::Record(error)))
 }
 
 /// Prints a report.
@@ -167,16 +173,29 @@ struct Shown {
     record: Option<Record>,
 }
 
+/// The segments of a home's ledger.
+fn segments_of(home: &Path) -> Result<(Arc<dyn Disk>, Vec<u32>)> {
+    let disk = real_seams(home)?.disk;
+    // Says whether there is a ledger at all.
+    read_genesis(home, disk.as_ref())?;
+    let numbers =
+        recover::segments(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
+    Ok((disk, numbers))
+}
+
 /// Hands the lines of the segments from `first` on to `visit`, as they stand, sealed or not.
 fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()> {
-    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
-    let dir = Path::new(segment::AUDIT_DIR);
-    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    let (disk, numbers) = segments_of(home)?;
     for number in numbers.into_iter().filter(|number| *number >= first) {
         let file = disk.open_log(&segment::path(number), Access::Read)?;
         let mut reader = LineReader::new(file.as_ref(), 0);
         while let NextLine::Line(_, bytes) = reader.next_line()? {
-            let Ok(line) = line::parse(&bytes) else { break };
+            let line = line::parse(&bytes).map_err(|error| {
+                HomeError::Record(format!(
+                    "`{}`: {error}; run `spoolgate audit verify`",
+                    segment::file_name(number)
+                ))
+            })?;
             let record = Record::parse(line.kind, &line.body()).ok().flatten();
             let text = String::from_utf8_lossy(&bytes).into_owned();
             visit(Shown { seq: line.seq, kind: line.kind.to_owned(), text, record });
@@ -186,9 +205,7 @@ fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()
 }
 
 fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
-    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
-    let dir = Path::new(segment::AUDIT_DIR);
-    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    let (_, numbers) = segments_of(home)?;
     let mut last: std::collections::VecDeque<Shown> = std::collections::VecDeque::new();
     // From the newest segment backwards until there are enough.
     for number in numbers.into_iter().rev() {

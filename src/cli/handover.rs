@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::home::{Home, HomeError, layout};
@@ -57,11 +57,12 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let hidden = folder.join(format!(".{name}"));
     let mut file =
         fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).map_err(|source| {
-            if source.kind() != io::ErrorKind::NotFound {
-                return anyhow::Error::from(HomeError::disk(&hidden, source));
+            match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    HomeError::NotAHome(home.to_owned())
+                }
+                _ => HomeError::disk(&hidden, source),
             }
-            let home = home.display();
-            anyhow!("`{home}` is not a home; run `spoolgate init` first, or name it with --home")
         })?;
     let pending = folder.join(&name);
     file.write_all(request).and_then(|()| fs::rename(&hidden, &pending)).map_err(|source| {

@@ -170,7 +170,16 @@ pub struct Home {
 /// [`HomeError`].
 pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
     let path = segment::path(1);
+    let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file = disk.open_log(&path, Access::Read).map_err(|source| match source.kind() {
+        // Whoever made a new home here would bury the trace of the old one.
+        io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
+            HomeError::Record(format!(
+                "`{}` is gone while `{}` is there: bring it back from a copy",
+                path.display(),
+                checkpoint.display()
+            ))
+        }
         io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
         _ => HomeError::disk(&path, source),
     })?;
@@ -231,7 +240,9 @@ impl Home {
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    HomeError::NotAHome(root.to_owned())
+                }
                 _ => HomeError::disk(&root.join(lock::LOCK_FILE), source),
             })?
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;

@@ -6,6 +6,7 @@ use std::thread;
 
 use ed25519_dalek::VerifyingKey;
 
+use super::LedgerError;
 use super::line::{self, LINE_BYTES_MAX};
 use super::note::{self, Checkpoint, VerifierKey};
 use super::recover::segments;
@@ -123,7 +124,10 @@ pub fn verify(
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
     let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
-    let numbers = segments(disk, dir).map_err(|error| error.to_string())?;
+    let numbers = segments(disk, dir).map_err(|error| match error {
+        LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
+        other => other.to_string(),
+    })?;
     let mut walk = Walk::new(options);
     for (index, number) in numbers.iter().enumerate() {
         let bytes = read_segment(disk, dir, *number)?;
