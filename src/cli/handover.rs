@@ -134,7 +134,7 @@ pub fn ask(
     action: &str,
     payload: &impl Serialize,
 ) -> Result<Option<Answer>> {
-    let key = own_key(home, person)?;
+    let key = persons_key(home, person)?;
     let payload = serde_json::to_string(payload)?;
     let envelope = sign(&key, person, action, &payload, None, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
@@ -143,18 +143,23 @@ pub fn ask(
     }
 }
 
-/// The gate's copy of a principal's shared key.
-pub fn own_key(home: &Path, principal: &Principal) -> Result<SignKey> {
-    let seams = real_seams(home)?;
-    let view = read::read(home, &seams)?;
-    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
-    match layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())? {
+/// The gate's copy of the key of who gives a command.
+pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
+    match own_key(home, person)? {
         Some(key) => Ok(key),
         None => bail!(
-            "the keyring of `{}` holds no current shared key of `{principal}`; name its key file with --key, or add one with `spoolgate keys add {principal}`",
+            "the keyring of `{}` holds no current shared key of `{person}`; say who you are with --as; `spoolgate keys list` shows who has keys",
             home.display()
         ),
     }
+}
+
+/// The gate's copy of a principal's shared key.
+pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
+    let seams = real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
+    Ok(layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())?)
 }
 
 /// Makes a signed envelope.
