@@ -149,7 +149,8 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Errors of the home have codes and exit codes of their own; anything else is the command line's.
             let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
-            let exit = of_home.map_or(Exit::Malformed, HomeError::exit);
+            let other = if output::is_unwritten(&error) { Exit::Storage } else { Exit::Malformed };
+            let exit = of_home.map_or(other, HomeError::exit);
             output.error(&error, of_home.and_then(HomeError::code), exit);
             ExitCode::from(exit as u8)
         }

@@ -449,13 +449,15 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
+        let path = root.join(crate::state::store::STATE_FILE);
+        let was_there = path.exists();
         let before = match Home::open(root, seams.clone()) {
+            Ok(_) if !was_there => None,
             Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
             // A state.db that cannot be used is what this is for.
             Err(HomeError::Store(_)) => None,
             Err(error) => return Err(error),
         };
-        let path = root.join(crate::state::store::STATE_FILE);
         for ending in ["", "-wal", "-shm"] {
             let mut file = path.clone().into_os_string();
             file.push(ending);
