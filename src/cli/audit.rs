@@ -136,9 +136,11 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         return output.json(report);
     }
     let reached = match report.reached {
-        Reached::Chain => "every line names the one before it",
-        Reached::Seals => "and every batch is sealed under the log's key",
-        Reached::RememberedHead => "and a remembered head lies on the log",
+        Reached::Chain => "chain: every line names the one before it",
+        Reached::Seals => {
+            "chain and seals: a cut tail would show only with --head, a checkpoint noted elsewhere"
+        }
+        Reached::RememberedHead => "chain, seals, and a head noted elsewhere",
     };
     let mut rows = vec![
         vec!["log".to_owned(), report.origin.clone()],
@@ -151,7 +153,9 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         vec!["head".to_owned(), report.head.clone()],
         vec!["verified".to_owned(), if report.ok { reached.to_owned() } else { "NO".to_owned() }],
     ];
-    rows.extend(report.heads.iter().map(|head| vec!["remembered".to_owned(), head.clone()]));
+    rows.extend(report.heads.iter().map(|head| vec!["noted head".to_owned(), head.clone()]));
+    let checkpoint = report.checkpoint.clone().unwrap_or_else(|| "none that lies on the log".to_owned());
+    rows.push(vec!["checkpoint".to_owned(), checkpoint]);
     if report.torn > 0 {
         rows.push(vec![
             "torn".to_owned(),

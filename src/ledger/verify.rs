@@ -68,8 +68,11 @@ pub struct Report {
     pub head: String,
     /// Torn batches that were frozen and are accounted for.
     pub torn: u64,
-    /// Heads that lie on the log.
+    /// Heads noted elsewhere that lie on the log.
     pub heads: Vec<String>,
+    /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
+    /// put an older one there.
+    pub checkpoint: Option<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -347,26 +350,23 @@ impl<'a> Walk<'a> {
     fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
+        let mut checkpoint = None;
         if let Some(keys) = self.keys.take() {
-            let mut remembered = self.options.heads.clone();
-            match newest {
-                Ok(file) => {
-                    remembered.push((
-                        CHECKPOINT_NAME.to_owned(),
-                        String::from_utf8_lossy(&file.bytes).into_owned(),
-                    ));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
-            }
-            for (from, text) in remembered {
-                match self.head_on_log(&keys, &text) {
+            let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
+            for (from, text) in &self.options.heads {
+                match self.head_on_log(&keys, text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
-                        heads.push(format!("{from}: {} lines, root {}", head.size, head.root));
+                        heads.push(format!("{from}: {}", shown(&head)));
                     }
-                    Err(what) => self.note_head_problem(&from, what),
+                    Err(what) => self.note_head_problem(from, what),
                 }
+            }
+            match newest.map(|file| self.head_on_log(&keys, &String::from_utf8_lossy(&file.bytes))) {
+                Ok(Ok(head)) => checkpoint = Some(shown(&head)),
+                Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
             }
             self.keys = Some(keys);
         }
@@ -386,6 +386,7 @@ impl<'a> Walk<'a> {
             head: self.head.to_string(),
             torn: self.torn,
             heads,
+            checkpoint,
             problems: self.problems,
         }
     }
