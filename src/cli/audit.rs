@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use spoolgate::gate::Record;
+use spoolgate::gate::record::Event;
+use spoolgate::gate::{Change, Record};
 use spoolgate::home::HomeError;
 use spoolgate::home::open::read_genesis;
 use spoolgate::home::read::real_seams;
@@ -236,6 +237,15 @@ fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// What is wrong with rule files, by an event that says so.
+fn fault_of(event: &Event) -> String {
+    let fault = event.changes.iter().find_map(|change| match change {
+        Change::RulebookFaulted { fault } => Some(fault.clone()),
+        _ => None,
+    });
+    fault.unwrap_or_default()
+}
+
 /// A line in a row for people.
 fn describe(shown: &Shown) -> Vec<String> {
     let (time, who, what, outcome) = match &shown.record {
@@ -281,10 +291,10 @@ fn describe(shown: &Shown) -> Vec<String> {
             | Record::Tick(event)
             | Record::Halt(event)
             | Record::ClockStep(event),
-        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), String::new()),
+        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
         None => (String::new(), String::new(), String::new(), String::new()),
     };
-    let outcome: String = outcome.chars().take(120).collect();
+    let outcome = super::output::short(&outcome, 120);
     vec![shown.seq.to_string(), time, shown.kind.clone(), who, what, outcome]
 }
 

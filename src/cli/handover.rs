@@ -127,6 +127,17 @@ pub fn report(
     Ok(answer.exit())
 }
 
+/// A value in an answer's data, for people.
+pub fn value(answer: &Answer, what: &str, key: &str) -> String {
+    let data =
+        answer.data.as_ref().and_then(|data| serde_json::from_str::<serde_json::Value>(data.get()).ok());
+    match data.as_ref().and_then(|data| data.get(what)?.get(key)) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => "?".to_owned(),
+    }
+}
+
 /// The same, returning the answer; none if a running gate did not answer in time.
 pub fn ask(
     home: &Path,

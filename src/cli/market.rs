@@ -117,8 +117,12 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
             "file_sha256": file_sha256, "file_name": file_name,
         });
         let exit = handover::administer(home, &principal, "market.import", &payload, output, |answer| {
-            let data = answer.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default();
-            format!("{data} (ledger line {})", answer.audit_ref)
+            let told = |key| handover::value(answer, "MarketImported", key);
+            let news = match told("lines").as_str() {
+                "0" => ", none newer than what is known: nothing changed".to_owned(),
+                _ => format!(", {} fills", told("fills")),
+            };
+            format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
         })?;
         if exit != Exit::Success {
             return Ok(exit);

@@ -50,6 +50,14 @@ pub fn plain(text: &str) -> String {
         .collect()
 }
 
+/// The first `most` characters, and a sign that there were more.
+pub fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or(text)),
+        None => text.to_owned(),
+    }
+}
+
 /// As [`plain`], for text of several lines of our own making.
 pub fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")

@@ -139,6 +139,9 @@ pub struct Parts {
     pub lock: Option<HomeLock>,
 }
 
+/// Hears of events: rule files that came into force or broke, the halt file, clock steps.
+pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
+
 /// An open home. Dropping it releases the lock.
 pub struct Home {
     pub(super) root: PathBuf,
@@ -160,6 +163,8 @@ pub struct Home {
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
     pub found: Found,
+    /// Hears of events once they are durable.
+    pub(super) on_event: Option<OnEvent>,
     pub(super) rules: Arc<dyn RuleSource>,
     _lock: Option<HomeLock>,
 }
@@ -286,6 +291,7 @@ impl Home {
             events: Vec::new(),
             lines_since_snapshot: folded.lines,
             found,
+            on_event: None,
             seams,
             rules,
             _lock: lock,
@@ -307,6 +313,17 @@ impl Home {
     /// The rulebook in force, or the last good one.
     pub fn rulebook(&self) -> &Rulebook {
         &self.rulebook
+    }
+
+    /// Has `hear` told of every event from now on, those that opening noticed included.
+    pub fn tell_events(&mut self, hear: OnEvent) {
+        self.on_event = Some(hear);
+    }
+
+    /// Why the rule files on disk could not be used when they were last read. The state says so from the
+    /// next batch on.
+    pub fn rules_fault(&self) -> Option<&str> {
+        self.watched.fault()
     }
 
     /// The keyring.
