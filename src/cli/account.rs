@@ -25,6 +25,7 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Args {
     /// How much, account currency, above 0.
+    #[arg(allow_negative_numbers = true)]
     amount: String,
     /// Why.
     #[arg(long)]
@@ -48,7 +49,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let person = Principal::parse(&args.person)?;
     let payload = serde_json::json!({"amount": signed, "reason": args.reason});
     handover::administer(home, &person, "account.adjust", &payload, output, |answer| {
-        let data = answer.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default();
-        format!("{data} (ledger line {})", answer.audit_ref)
+        let cash = handover::value(answer, "AccountAdjusted", "cash");
+        format!("the account holds {cash} in cash (ledger line {})", answer.audit_ref)
     })
 }

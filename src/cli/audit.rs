@@ -2,10 +2,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use spoolgate::gate::Record;
+use spoolgate::gate::record::Event;
+use spoolgate::gate::{Change, Record};
+use spoolgate::home::HomeError;
+use spoolgate::home::open::read_genesis;
+use spoolgate::home::read::real_seams;
 use spoolgate::host::disk::{Access, Disk};
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::scan::{LineReader, NextLine};
@@ -107,7 +112,9 @@ fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
 
 /// Verifies the ledger in a folder.
 pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Report> {
-    let disk = RealDisk::open(dir).with_context(|| format!("audit folder `{}`", dir.display()))?;
+    let disk = RealDisk::open(dir).with_context(|| {
+        format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+    })?;
     let total: u64 = fs::read_dir(dir)?
         .filter_map(|entry| entry.ok()?.metadata().ok())
         .filter(fs::Metadata::is_file)
@@ -121,7 +128,7 @@ pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Re
     }
     let report = verify::verify(&disk, Path::new(""), options, &|done| bar.set_position(done));
     bar.finish_and_clear();
-    report.map_err(|error| anyhow::anyhow!(spoolgate::home::HomeError::Record(error)))
+    report.map_err(|error| anyhow::anyhow!(HomeError::Record(error)))
 }
 
 /// Prints a report.
@@ -130,9 +137,11 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         return output.json(report);
     }
     let reached = match report.reached {
-        Reached::Chain => "every line names the one before it",
-        Reached::Seals => "and every batch is sealed under the log's key",
-        Reached::RememberedHead => "and a remembered head lies on the log",
+        Reached::Chain => "chain: every line names the one before it",
+        Reached::Seals => {
+            "chain and seals: a cut tail would show only with --head, a checkpoint noted elsewhere"
+        }
+        Reached::RememberedHead => "chain, seals, and a head noted elsewhere",
     };
     let mut rows = vec![
         vec!["log".to_owned(), report.origin.clone()],
@@ -145,7 +154,9 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         vec!["head".to_owned(), report.head.clone()],
         vec!["verified".to_owned(), if report.ok { reached.to_owned() } else { "NO".to_owned() }],
     ];
-    rows.extend(report.heads.iter().map(|head| vec!["remembered".to_owned(), head.clone()]));
+    rows.extend(report.heads.iter().map(|head| vec!["noted head".to_owned(), head.clone()]));
+    let checkpoint = report.checkpoint.clone().unwrap_or_else(|| "none that lies on the log".to_owned());
+    rows.push(vec!["checkpoint".to_owned(), checkpoint]);
     if report.torn > 0 {
         rows.push(vec![
             "torn".to_owned(),
@@ -167,16 +178,29 @@ struct Shown {
     record: Option<Record>,
 }
 
+/// The segments of a home's ledger.
+fn segments_of(home: &Path) -> Result<(Arc<dyn Disk>, Vec<u32>)> {
+    let disk = real_seams(home)?.disk;
+    // Says whether there is a ledger at all.
+    read_genesis(home, disk.as_ref())?;
+    let numbers =
+        recover::segments(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
+    Ok((disk, numbers))
+}
+
 /// Hands the lines of the segments from `first` on to `visit`, as they stand, sealed or not.
 fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()> {
-    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
-    let dir = Path::new(segment::AUDIT_DIR);
-    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    let (disk, numbers) = segments_of(home)?;
     for number in numbers.into_iter().filter(|number| *number >= first) {
         let file = disk.open_log(&segment::path(number), Access::Read)?;
         let mut reader = LineReader::new(file.as_ref(), 0);
         while let NextLine::Line(_, bytes) = reader.next_line()? {
-            let Ok(line) = line::parse(&bytes) else { break };
+            let line = line::parse(&bytes).map_err(|error| {
+                HomeError::Record(format!(
+                    "`{}`: {error}; run `spoolgate audit verify`",
+                    segment::file_name(number)
+                ))
+            })?;
             let record = Record::parse(line.kind, &line.body()).ok().flatten();
             let text = String::from_utf8_lossy(&bytes).into_owned();
             visit(Shown { seq: line.seq, kind: line.kind.to_owned(), text, record });
@@ -186,9 +210,7 @@ fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()
 }
 
 fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
-    let disk = RealDisk::open(home).with_context(|| format!("home `{}`", home.display()))?;
-    let dir = Path::new(segment::AUDIT_DIR);
-    let numbers = recover::segments(&disk, dir).map_err(spoolgate::home::HomeError::Ledger)?;
+    let (_, numbers) = segments_of(home)?;
     let mut last: std::collections::VecDeque<Shown> = std::collections::VecDeque::new();
     // From the newest segment backwards until there are enough.
     for number in numbers.into_iter().rev() {
@@ -213,6 +235,15 @@ fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
     let rows: Vec<Vec<String>> = last.iter().map(describe).collect();
     output.table(&["line", "time", "kind", "who", "what", "outcome"], &["line"], &rows)?;
     Ok(Exit::Success)
+}
+
+/// What is wrong with rule files, by an event that says so.
+fn fault_of(event: &Event) -> String {
+    let fault = event.changes.iter().find_map(|change| match change {
+        Change::RulebookFaulted { fault } => Some(fault.clone()),
+        _ => None,
+    });
+    fault.unwrap_or_default()
 }
 
 /// A line in a row for people.
@@ -260,10 +291,10 @@ fn describe(shown: &Shown) -> Vec<String> {
             | Record::Tick(event)
             | Record::Halt(event)
             | Record::ClockStep(event),
-        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), String::new()),
+        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
         None => (String::new(), String::new(), String::new(), String::new()),
     };
-    let outcome: String = outcome.chars().take(120).collect();
+    let outcome = super::output::short(&outcome, 120);
     vec![shown.seq.to_string(), time, shown.kind.clone(), who, what, outcome]
 }
 

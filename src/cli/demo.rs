@@ -325,6 +325,6 @@ fn row(told: &Told) -> Vec<String> {
     };
     let time = told.at.to_string().get(11..19).unwrap_or_default().to_owned();
     let request = decision.request_id.clone().unwrap_or_else(|| decision.file.clone());
-    let why: String = why.chars().take(120).collect();
+    let why = super::output::short(&why, 120);
     vec![time, request, told.story.clone(), ruling, why]
 }

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use anyhow::Result;
+use spoolgate::home::read::{self, real_seams};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 
-use super::handover;
 use super::output::Output;
+use super::{handover, look};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -76,9 +77,20 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 (None, false) => serde_json::json!("all"),
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
-            handover::administer(home, &person, "halt.clear", &payload, output, |answer| {
-                format!("the halt is over (ledger line {})", answer.audit_ref)
-            })
+            let what = match (&args.principal, args.drawdown) {
+                (Some(name), _) => format!("no halt of `{name}` alone is left"),
+                (None, true) => "the latched drawdown is cleared".to_owned(),
+                (None, false) => "no halt of everybody is left".to_owned(),
+            };
+            let exit = handover::administer(home, &person, "halt.clear", &payload, output, |answer| {
+                format!("{what} (ledger line {})", answer.audit_ref)
+            })?;
+            if exit == Exit::Success {
+                // What closes entries all the same: a person who clears a halt wants to know.
+                let view = read::read(home, &real_seams(home)?)?;
+                look::why_closed(&view.state).iter().for_each(|reason| output.remark(reason));
+            }
+            Ok(exit)
         }
     }
 }

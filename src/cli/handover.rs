@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::home::{Home, HomeError, layout};
@@ -58,11 +58,12 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let hidden = folder.join(format!(".{name}"));
     let mut file =
         fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).map_err(|source| {
-            if source.kind() != io::ErrorKind::NotFound {
-                return anyhow::Error::from(HomeError::disk(&hidden, source));
+            match source.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    HomeError::NotAHome(home.to_owned())
+                }
+                _ => HomeError::disk(&hidden, source),
             }
-            let home = home.display();
-            anyhow!("`{home}` is not a home; run `spoolgate init` first, or name it with --home")
         })?;
     let pending = folder.join(&name);
     file.write_all(request).and_then(|()| fs::rename(&hidden, &pending)).map_err(|source| {
@@ -127,6 +128,17 @@ pub fn report(
     Ok(answer.exit())
 }
 
+/// A value in an answer's data, for people.
+pub fn value(answer: &Answer, what: &str, key: &str) -> String {
+    let data =
+        answer.data.as_ref().and_then(|data| serde_json::from_str::<serde_json::Value>(data.get()).ok());
+    match data.as_ref().and_then(|data| data.get(what)?.get(key)) {
+        Some(serde_json::Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+        None => "?".to_owned(),
+    }
+}
+
 /// The same, returning the answer; none if a running gate did not answer in time.
 pub fn ask(
     home: &Path,
@@ -134,7 +146,7 @@ pub fn ask(
     action: &str,
     payload: &impl Serialize,
 ) -> Result<Option<Answer>> {
-    let key = own_key(home, person)?;
+    let key = persons_key(home, person)?;
     let payload = serde_json::to_string(payload)?;
     let envelope = sign(&key, person, action, &payload, None, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
@@ -143,18 +155,23 @@ pub fn ask(
     }
 }
 
-/// The gate's copy of a principal's shared key.
-pub fn own_key(home: &Path, principal: &Principal) -> Result<SignKey> {
-    let seams = real_seams(home)?;
-    let view = read::read(home, &seams)?;
-    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
-    match layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())? {
+/// The gate's copy of the key of who gives a command.
+pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
+    match own_key(home, person)? {
         Some(key) => Ok(key),
         None => bail!(
-            "the keyring of `{}` holds no current shared key of `{principal}`; name its key file with --key, or add one with `spoolgate keys add {principal}`",
+            "the keyring of `{}` holds no current shared key of `{person}`; say who you are with --as; `spoolgate keys list` shows who has keys",
             home.display()
         ),
     }
+}
+
+/// The gate's copy of a principal's shared key.
+pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
+    let seams = real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
+    Ok(layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())?)
 }
 
 /// Makes a signed envelope.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use spoolgate::home::layout;
 use spoolgate::home::read::real_seams;
+use spoolgate::host::keyring::KEYRING_FILE;
 use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
@@ -45,6 +46,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let home = args.dir.as_deref().unwrap_or(home);
     if home.join(segment::path(1)).exists() {
         bail!("`{}` has a ledger already; a home is made once", home.display());
+    }
+    if home.join(KEYRING_FILE).exists() {
+        bail!(
+            "`{}` has a keyring and no ledger: bring the ledger back, or, if an `init` ended half-way, remove `{}` and run it again",
+            home.display(),
+            home.join(KEYRING_FILE).display()
+        );
     }
     let person = Principal::parse(&args.person)?;
     write_template(home)?;

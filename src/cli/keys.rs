@@ -134,7 +134,7 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     };
     // Without a home, or a person who may ask, there is nothing to keep a copy of. Then the copy, before the
     // key: a key that holds and that nobody has would have to be revoked.
-    handover::own_key(home, &person)?;
+    handover::persons_key(home, &person)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
         file.write(out)?;

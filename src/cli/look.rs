@@ -3,6 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use spoolgate::gate::record::Event;
+use spoolgate::gate::state::Halt;
+use spoolgate::gate::{Change, State};
 use spoolgate::home::read::{self, View, real_seams};
 use spoolgate::trading::order::{Fill, OrderRole};
 use spoolgate::trading::views::{self, OrderView, PortfolioState};
@@ -31,6 +34,45 @@ fn view(home: &Path) -> Result<(View, Time)> {
     Ok((view, now))
 }
 
+/// Why the rule files cannot be used, for people.
+pub fn rules_fault(state: &State) -> Option<String> {
+    let fault = state.rulebook.fault.as_ref()?;
+    Some(format!("rule file {fault}: entries are refused, exits go on"))
+}
+
+/// Everything that closes entries of somebody, for people.
+pub fn why_closed(state: &State) -> Vec<String> {
+    let mut reasons: Vec<String> = rules_fault(state).into_iter().collect();
+    if state.halts.file {
+        reasons.push("rules/HALT is there: entries are halted until it is removed".to_owned());
+    }
+    let by = |halt: &Halt| format!("halted by `{}` at {}: {}", halt.by, halt.at, halt.reason);
+    reasons.extend(state.halts.all.as_ref().map(|halt| format!("entries of everybody are {}", by(halt))));
+    let principals = state.halts.principals.iter();
+    reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
+    if let Some(since) = state.book.account.drawdown_since {
+        reasons.push(format!(
+            "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
+        ));
+    }
+    if let Some(fault) = &state.clock.fault {
+        reasons.push(format!(
+            "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
+            fault.from, fault.to
+        ));
+    }
+    reasons
+}
+
+/// An event in words, with the fault of rule files.
+pub fn told(event: &Event) -> String {
+    let faults = event.changes.iter().filter_map(|change| match change {
+        Change::RulebookFaulted { fault } => Some(fault.as_str()),
+        _ => None,
+    });
+    [event.note.as_str()].into_iter().chain(faults).collect::<Vec<_>>().join(": ")
+}
+
 fn or_dash(amount: Option<Amount>) -> String {
     amount.map_or_else(|| "-".to_owned(), |amount| amount.normalized().to_string())
 }
@@ -39,6 +81,10 @@ fn or_dash(amount: Option<Amount>) -> String {
 pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
     let (view, now) = view(home)?;
     print_portfolio(&views::portfolio(&view.state.book, &view.rulebook, now), output)?;
+    if !output.is_json() {
+        let reasons = why_closed(&view.state);
+        reasons.iter().try_for_each(|reason| output.line(&super::output::plain(reason)))?;
+    }
     Ok(Exit::Success)
 }
 

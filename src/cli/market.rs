@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use spoolgate::home::batch::keep_blob;
+use spoolgate::home::open::read_genesis;
 use spoolgate::home::read::real_seams;
+use spoolgate::host::clock::{Clock, SystemClock};
 use spoolgate::trading::market::{self, Edge, Options, Report, Row};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::{Principal, Symbol};
@@ -90,14 +92,17 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         let until = Time::parse(until)?;
         rows.retain(|row| row.known_ms() < until.ms());
     }
-    print_report(&imported.report, rows.len(), output)?;
+    if args.end_now {
+        end_at(&mut rows, SystemClock::default().now());
+    }
     if args.dry_run {
+        print_report(&imported.report, &rows, output)?;
         return Ok(Exit::Success);
     }
     let seams = real_seams(home)?;
-    if args.end_now {
-        end_at(&mut rows, seams.clock.now());
-    }
+    read_genesis(home, seams.disk.as_ref())?;
+    handover::persons_key(home, &principal)?;
+    print_report(&imported.report, &rows, output)?;
     if rows.is_empty() {
         bail!("no rows are left to import");
     }
@@ -112,8 +117,12 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
             "file_sha256": file_sha256, "file_name": file_name,
         });
         let exit = handover::administer(home, &principal, "market.import", &payload, output, |answer| {
-            let data = answer.data.as_ref().map(|data| data.get().to_owned()).unwrap_or_default();
-            format!("{data} (ledger line {})", answer.audit_ref)
+            let told = |key| handover::value(answer, "MarketImported", key);
+            let news = match told("lines").as_str() {
+                "0" => ", none newer than what is known: nothing changed".to_owned(),
+                _ => format!(", {} fills", told("fills")),
+            };
+            format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
         })?;
         if exit != Exit::Success {
             return Ok(exit);
@@ -135,17 +144,21 @@ fn end_at(rows: &mut [Row], now: Time) {
     }
 }
 
-fn print_report(report: &Report, taken: usize, output: &Output) -> Result<()> {
+/// Prints what a file holds and which rows of it are taken, with the times they are taken under.
+fn print_report(report: &Report, taken: &[Row], output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(report);
     }
-    let time = |ms: i64| Time::from_ms(ms).map_or_else(|error| error.to_string(), |time| time.to_string());
+    let time = |ms: Option<i64>| {
+        ms.and_then(|ms| Time::from_ms(ms).ok()).map_or_else(|| "-".to_owned(), |time| time.to_string())
+    };
+    let known = || taken.iter().map(Row::known_ms);
     let mut rows: Vec<Vec<String>> = vec![
         vec!["read as".to_owned(), report.format.name().to_owned()],
         vec!["rows in the file".to_owned(), report.rows_in.to_string()],
-        vec!["rows taken".to_owned(), taken.to_string()],
-        vec!["first known".to_owned(), time(report.first_ms)],
-        vec!["last known".to_owned(), time(report.last_ms)],
+        vec!["rows taken".to_owned(), taken.len().to_string()],
+        vec!["first known".to_owned(), time(known().min())],
+        vec!["last known".to_owned(), time(known().max())],
     ];
     let counts = [
         ("of other symbols", report.other_symbols),

@@ -59,7 +59,10 @@ enum Command {
     /// Make a new home: folders, rule files, keyring, ledger.
     Init(init::Args),
     /// Add, list, rotate and revoke keys.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate keys add trend-bot --out bot.key\n  spoolgate keys list"
+    )]
     Keys(keys::Command),
     /// Sign a payload and print the envelope.
     Sign(sign::Args),
@@ -72,27 +75,51 @@ enum Command {
     /// Decide requests as they come, until stopped.
     Watch(watch::Args),
     /// Import market data.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close"
+    )]
     Market(market::Command),
     /// Show the account, positions and stops.
+    #[command(
+        after_help = "Examples:\n  spoolgate portfolio\n  spoolgate --format json portfolio | jq .equity"
+    )]
     Portfolio,
     /// Show open orders.
+    #[command(
+        after_help = "Examples:\n  spoolgate orders\n  spoolgate --format json orders | jq -r .order_id"
+    )]
     Orders,
     /// Show executions.
     Fills(look::FillsArgs),
     /// Verify and read the ledger.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit tail -n 5\n  spoolgate audit show my-request-id"
+    )]
     Audit(audit::Command),
     /// Halt entries, or let them go on.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt clear --reason \"exchange is back\""
+    )]
     Halt(halt::Command),
     /// Deposits and withdrawals.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate account deposit 5000 --reason \"opening balance\""
+    )]
     Account(account::Command),
     /// Accept the machine's clock after a step.
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\""
+    )]
     Clock(clock::Command),
     /// Make state.db again from the ledger.
+    #[command(
+        after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds everything that state.db does."
+    )]
     Rebuild,
 }
 
@@ -122,7 +149,8 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Errors of the home have codes and exit codes of their own; anything else is the command line's.
             let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
-            let exit = of_home.map_or(Exit::Malformed, HomeError::exit);
+            let other = if output::is_unwritten(&error) { Exit::Storage } else { Exit::Malformed };
+            let exit = of_home.map_or(other, HomeError::exit);
             output.error(&error, of_home.and_then(HomeError::code), exit);
             ExitCode::from(exit as u8)
         }

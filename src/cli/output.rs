@@ -3,12 +3,15 @@
 
 use std::io::{self, IsTerminal, Write};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use spoolgate::wire::code::{Code, Exit};
+
+/// What an error of writing there begins with.
+const STDOUT: &str = "standard output; what was asked for may be done all the same";
 
 /// How to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,6 +34,11 @@ pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
+/// Whether our output could not be written: what was asked for may be done all the same.
+pub fn is_unwritten(error: &anyhow::Error) -> bool {
+    error.to_string() == STDOUT
+}
+
 /// Text that a terminal prints and does not obey: control characters are escaped.
 pub fn plain(text: &str) -> String {
     text.chars()
@@ -40,6 +48,14 @@ pub fn plain(text: &str) -> String {
             escaped
         })
         .collect()
+}
+
+/// The first `most` characters, and a sign that there were more.
+pub fn short(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or(text)),
+        None => text.to_owned(),
+    }
 }
 
 /// As [`plain`], for text of several lines of our own making.
@@ -60,14 +76,13 @@ impl Output {
 
     /// A line on standard output.
     pub fn line(&self, text: &str) -> Result<()> {
-        Ok(writeln!(io::stdout(), "{text}")?)
+        writeln!(io::stdout(), "{text}").context(STDOUT)
     }
 
     /// Bytes on standard output as they are.
     pub fn raw(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout();
-        out.write_all(bytes)?;
-        Ok(out.flush()?)
+        out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
     }
 
     /// A JSON value on a line of its own.

@@ -21,7 +21,7 @@ pub fn run(home: &Path, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     let verdict =
-        if same { "the same as before" } else { "different from before: state.db was missing or damaged" };
+        if same { "the same as before" } else { "not as before: state.db was missing, damaged or stale" };
     output.line(&format!("state.db was made again from {} lines; it is {verdict}", position.seq))?;
     Ok(Exit::Success)
 }

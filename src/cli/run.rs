@@ -12,6 +12,7 @@ use spoolgate::home::{Home, HomeError};
 use spoolgate::ledger::recover::Found;
 use spoolgate::wire::code::Exit;
 
+use super::look;
 use super::output::Output;
 
 /// Decide what is in the spool, then end.
@@ -36,7 +37,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 
 /// Opens a home and says what recovery found.
 pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
-    let open = Home::open(home, real_seams(home)?)?;
+    let mut open = Home::open(home, real_seams(home)?)?;
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
             "the last run ended inside a batch: {} bytes at offset {} were never sealed and are kept as they are; \
@@ -44,9 +45,15 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
             rest.length, rest.offset
         ));
     }
-    if let Some(fault) = &open.state().rulebook.fault {
-        output.remark(&format!("rule file {fault}: entries are refused, exits go on"));
+    // A fault that is new is told with its line.
+    let is_known = open.state().rulebook.fault.as_deref() == open.rules_fault();
+    for reason in look::why_closed(open.state()) {
+        if is_known || Some(&reason) != look::rules_fault(open.state()).as_ref() {
+            output.remark(&reason);
+        }
     }
+    let format = output.format;
+    open.tell_events(Box::new(move |event| Output::new(format).remark(&look::told(event))));
     Ok(open)
 }
 

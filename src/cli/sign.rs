@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use spoolgate::wire::code::Exit;
+use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate::wire::ids::Principal;
 
 use super::handover;
@@ -46,9 +47,18 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             }
             file.sign_key()?
         }
-        None => handover::own_key(home, &source)?,
+        None => match handover::own_key(home, &source)? {
+            Some(key) => key,
+            None => bail!(
+                "the keyring of `{}` holds no current shared key of `{source}`; name its key file with --key, or add one with `spoolgate keys add {source} --out FILE`",
+                home.display()
+            ),
+        },
     };
     let payload = super::handle::read_input(&args.file)?;
+    if payload.len() > REQUEST_BYTES_MAX {
+        bail!("the payload is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
+    }
     let payload = String::from_utf8(payload).context("the payload is not UTF-8")?;
     let envelope =
         handover::sign(&key, &source, &args.action, &payload, args.id.as_deref(), args.timestamp.as_deref())?;

@@ -1,5 +1,6 @@
 //! `spoolgate submit`: the agent's side, files into the spool and answers out of it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use spoolgate::home::HomeError;
+use spoolgate::spool::name::FileName;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::Envelope;
@@ -21,7 +23,7 @@ use super::output::Output;
     after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n\nWith --wait the answers are printed, one JSON line each; the exit code is that of the first that is not a success."
 )]
 pub struct Args {
-    /// Signed requests.
+    /// Signed requests; `-` for standard input.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Use this agent's own spool directory instead of the flat spool.
@@ -55,6 +57,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         None => (home.join("spool/in"), home.join("spool/in"), home.join("spool/out")),
     };
+    if let Some(name) = agent.as_ref().filter(|_| !dropped.is_dir() && home.join("spool/in").is_dir()) {
+        bail!(
+            "`{name}` has no spool of its own at `{}`: with `spool: {name}` in rules/principals.yaml the gate makes it at its next start or look at the rules",
+            dropped.display()
+        );
+    }
     if !dropped.is_dir() {
         bail!(
             "there is no spool at `{}`; run `spoolgate init` first, or name the home with --home",
@@ -79,9 +87,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent> {
     let bytes = super::handle::read_input(file)?;
     // What is no envelope goes in all the same, under its own name: the gate answers that too.
+    // Names that no request may have, such as that of standard input, would leave nobody to answer to.
     let own_name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let own_stem = own_name.strip_suffix(".json").unwrap_or(&own_name).to_owned();
+    let is_good = FileName::of(OsStr::new(&format!("{own_stem}.json"))).is_good;
+    let own_stem = if is_good { own_stem } else { super::handover::random_name()? };
     let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id.to_string());
-    let stem = id.clone().unwrap_or_else(|| own_name.trim_end_matches(".json").to_owned());
+    let stem = id.clone().unwrap_or(own_stem);
     let hidden = tmp.join(format!(".{}.tmp", super::handover::random_name()?));
     let written = fs::File::create_new(&hidden).and_then(|mut copy| copy.write_all(&bytes));
     written.map_err(|source| {

@@ -274,7 +274,7 @@ impl Turn<'_> {
         let cash =
             account.cash.checked_add(adjust.amount).filter(|cash| !cash.is_negative()).ok_or_else(|| {
                 conflict(format!(
-                    "the account holds {}; {} cannot be taken out of it",
+                    "the account holds {}; an adjustment of {} would leave less than nothing",
                     account.cash, adjust.amount
                 ))
             })?;

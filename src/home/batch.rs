@@ -204,9 +204,15 @@ impl Home {
         let mut outcomes = Vec::new();
         let mut by_seq: BTreeMap<u64, Decision> = BTreeMap::new();
         for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(&sealed.locations)) {
-            if let Record::Decision(decision) = record {
-                self.store.insert_line(seq, *location)?;
-                by_seq.insert(seq, *decision);
+            match record {
+                Record::Decision(decision) => {
+                    self.store.insert_line(seq, *location)?;
+                    by_seq.insert(seq, *decision);
+                }
+                Record::Rulebook(event) | Record::Halt(event) | Record::ClockStep(event) => {
+                    self.on_event.iter_mut().for_each(|hear| hear(&event));
+                }
+                _ => {}
             }
         }
         for (seq, decision) in &by_seq {

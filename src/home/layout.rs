@@ -88,8 +88,9 @@ pub fn found(
 ) -> Result<(String, String), HomeError> {
     make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(home, source))?;
     let bundle = load::load(home)?;
-    // Checked before anything is made: a home with broken rules would be half a home.
+    // Checked before anything is made: a home with broken rules or a log without a name would be half a home.
     check_person(&Rulebook::compile(&bundle)?, person)?;
+    SignerKey::from_seed(origin, &[0; 32])?;
     found_with(seams, &SqliteKeyring::open(home, true)?, &bundle, origin, person)
 }
 

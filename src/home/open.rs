@@ -82,7 +82,9 @@ pub enum HomeError {
     #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
     NotAHome(PathBuf),
     /// The first person is not in the rules.
-    #[error("`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first")]
+    #[error(
+        "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, or name another with --person"
+    )]
     NoPerson(Principal),
 }
 
@@ -137,6 +139,9 @@ pub struct Parts {
     pub lock: Option<HomeLock>,
 }
 
+/// Hears of events: rule files that came into force or broke, the halt file, clock steps.
+pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
+
 /// An open home. Dropping it releases the lock.
 pub struct Home {
     pub(super) root: PathBuf,
@@ -158,6 +163,8 @@ pub struct Home {
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
     pub found: Found,
+    /// Hears of events once they are durable.
+    pub(super) on_event: Option<OnEvent>,
     pub(super) rules: Arc<dyn RuleSource>,
     _lock: Option<HomeLock>,
 }
@@ -168,7 +175,16 @@ pub struct Home {
 /// [`HomeError`].
 pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
     let path = segment::path(1);
+    let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file = disk.open_log(&path, Access::Read).map_err(|source| match source.kind() {
+        // Whoever made a new home here would bury the trace of the old one.
+        io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
+            HomeError::Record(format!(
+                "`{}` is gone while `{}` is there: bring it back from a copy",
+                path.display(),
+                checkpoint.display()
+            ))
+        }
         io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
         _ => HomeError::disk(&path, source),
     })?;
@@ -229,7 +245,9 @@ impl Home {
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
-                io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
+                    HomeError::NotAHome(root.to_owned())
+                }
                 _ => HomeError::disk(&root.join(lock::LOCK_FILE), source),
             })?
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
@@ -303,6 +321,7 @@ impl Home {
             events: Vec::new(),
             lines_since_snapshot: folded.lines,
             found,
+            on_event: None,
             seams,
             rules,
             _lock: lock,
@@ -319,6 +338,17 @@ impl Home {
     /// The rulebook in force, or the last good one.
     pub fn rulebook(&self) -> &Rulebook {
         &self.rulebook
+    }
+
+    /// Has `hear` told of every event from now on, those that opening noticed included.
+    pub fn tell_events(&mut self, hear: OnEvent) {
+        self.on_event = Some(hear);
+    }
+
+    /// Why the rule files on disk could not be used when they were last read. The state says so from the
+    /// next batch on.
+    pub fn rules_fault(&self) -> Option<&str> {
+        self.watched.fault()
     }
 
     /// The keyring.
@@ -473,13 +503,15 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
+        let path = root.join(crate::state::store::STATE_FILE);
+        let was_there = path.exists();
         let before = match Home::open(root, seams.clone()) {
+            Ok(_) if !was_there => None,
             Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
             // A state.db that cannot be used is what this is for.
             Err(HomeError::Store(_)) => None,
             Err(error) => return Err(error),
         };
-        let path = root.join(crate::state::store::STATE_FILE);
         for ending in ["", "-wal", "-shm"] {
             let mut file = path.clone().into_os_string();
             file.push(ending);

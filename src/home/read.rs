@@ -9,7 +9,8 @@ use super::open::{HomeError, Seams, read_genesis};
 use super::rulebook;
 use crate::gate::{Record, State};
 use crate::host::disk::Access;
-use crate::ledger::log::Position;
+use crate::ledger::log::{CHECKPOINT_FILE, Position};
+use crate::ledger::note;
 use crate::ledger::recover::{self, segments};
 use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
 use crate::ledger::segment;
@@ -59,6 +60,13 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         .and_then(|bytes: [u8; 32]| ed25519_dalek::VerifyingKey::from_bytes(&bytes).ok())
         .ok_or_else(|| HomeError::Record("the genesis line has no seal key".to_owned()))?;
     let identity = LogIdentity { origin: genesis.origin, seal_key };
+    // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
+    let checkpoint = Path::new(CHECKPOINT_FILE);
+    let newest = match seams.disk.read(checkpoint, note::NOTE_BYTES_MAX) {
+        // Nothing is trusted for it: it can only show that lines are missing.
+        Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
+        Err(_) => None,
+    };
     // Folding goes to an index of its own, with what the snapshot does not hold; look-ups ask both.
     let store = Store::in_memory()?;
     // Without a usable index, or with one of another log, everything is folded from the first line.
@@ -106,6 +114,13 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         position.offset = 0;
         position.lines = 0;
     }
+    if let Some(size) = newest.filter(|size| position.seq < *size) {
+        return Err(HomeError::Record(format!(
+            "`{}` knows {size} lines, of which only {} can be read; run `spoolgate audit verify`",
+            checkpoint.display(),
+            position.seq
+        )));
+    }
     let rulebook = rulebook::kept(seams.disk.as_ref(), &state.rulebook.hash)?;
     Ok(View { state, rulebook, newest: store, on_disk, position })
 }
@@ -116,7 +131,7 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
 /// What the system says of its directory.
 pub fn real_seams(root: &Path) -> Result<Seams, HomeError> {
     let disk = crate::host::real_disk::RealDisk::open(root).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => HomeError::NotAHome(root.to_owned()),
         _ => HomeError::disk(root, source),
     })?;
     Ok(Seams {

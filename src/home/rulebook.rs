@@ -30,6 +30,13 @@ pub struct Watched {
     looked_ms: Option<u64>,
 }
 
+impl Watched {
+    /// Why the files could not be used.
+    pub(super) fn fault(&self) -> Option<&str> {
+        self.last.as_ref()?.as_ref().err().map(String::as_str)
+    }
+}
+
 fn kept_path(hash: &str) -> PathBuf {
     Path::new("audit/rulebooks").join(format!("{hash}.json"))
 }

@@ -6,6 +6,7 @@ use std::thread;
 
 use ed25519_dalek::VerifyingKey;
 
+use super::LedgerError;
 use super::line::{self, LINE_BYTES_MAX};
 use super::note::{self, Checkpoint, VerifierKey};
 use super::recover::segments;
@@ -67,8 +68,11 @@ pub struct Report {
     pub head: String,
     /// Torn batches that were frozen and are accounted for.
     pub torn: u64,
-    /// Heads that lie on the log.
+    /// Heads noted elsewhere that lie on the log.
     pub heads: Vec<String>,
+    /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
+    /// put an older one there.
+    pub checkpoint: Option<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -136,7 +140,10 @@ pub fn verify(
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
     let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
-    let numbers = segments(disk, dir).map_err(|error| error.to_string())?;
+    let numbers = segments(disk, dir).map_err(|error| match error {
+        LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
+        other => other.to_string(),
+    })?;
     let mut walk = Walk::new(options);
     for (index, number) in numbers.iter().enumerate() {
         let bytes = read_segment(disk, dir, *number)?;
@@ -364,26 +371,23 @@ impl<'a> Walk<'a> {
     fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
+        let mut checkpoint = None;
         if let Some(keys) = self.keys.take() {
-            let mut remembered = self.options.heads.clone();
-            match newest {
-                Ok(file) => {
-                    remembered.push((
-                        CHECKPOINT_NAME.to_owned(),
-                        String::from_utf8_lossy(&file.bytes).into_owned(),
-                    ));
-                }
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
-            }
-            for (from, text) in remembered {
-                match self.head_on_log(&keys, &text) {
+            let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
+            for (from, text) in &self.options.heads {
+                match self.head_on_log(&keys, text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
-                        heads.push(format!("{from}: {} lines, root {}", head.size, head.root));
+                        heads.push(format!("{from}: {}", shown(&head)));
                     }
-                    Err(what) => self.note_head_problem(&from, what),
+                    Err(what) => self.note_head_problem(from, what),
                 }
+            }
+            match newest.map(|file| self.head_on_log(&keys, &String::from_utf8_lossy(&file.bytes))) {
+                Ok(Ok(head)) => checkpoint = Some(shown(&head)),
+                Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
             }
             self.keys = Some(keys);
         }
@@ -403,6 +407,7 @@ impl<'a> Walk<'a> {
             head: self.head.to_string(),
             torn: self.torn,
             heads,
+            checkpoint,
             problems: self.problems,
         }
     }

@@ -97,7 +97,7 @@ codes! {
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
     /// The thing asked for does not exist.
-    NotFound = "NOT_FOUND", Refused, "look it up with orders.list, market.get or portfolio.get";
+    NotFound = "NOT_FOUND", Refused, "look up what there is, then ask for that";
     /// The answer would be larger than an answer may be.
     ResultTooLarge = "RESULT_TOO_LARGE", Refused, "ask for a shorter span";
     /// Market rows that cannot be used.

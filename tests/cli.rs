@@ -1,0 +1,265 @@
+//! The command line as people meet it: help, exit codes, messages, and what is shown of events.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{PROGRAM, Scratch, command, show, spoolgate, succeed};
+use tempfile::TempDir;
+
+/// Every subcommand, groups included.
+const COMMANDS: [&str; 31] = [
+    "",
+    "demo",
+    "init",
+    "keys",
+    "keys add",
+    "keys list",
+    "keys rotate",
+    "keys revoke",
+    "sign",
+    "submit",
+    "handle",
+    "run",
+    "watch",
+    "market",
+    "market import",
+    "portfolio",
+    "orders",
+    "fills",
+    "audit",
+    "audit verify",
+    "audit tail",
+    "audit show",
+    "halt",
+    "halt set",
+    "halt clear",
+    "account",
+    "account deposit",
+    "account withdraw",
+    "clock",
+    "clock accept",
+    "rebuild",
+];
+
+fn out(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn err(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+fn scratch() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for name in COMMANDS {
+        let words = name.split_whitespace();
+        let help = Command::new(PROGRAM).args(words.clone()).arg("--help").output().unwrap();
+        assert!(help.status.success(), "{name}: {}", show(&help));
+        assert!(out(&help).contains("Examples:"), "`{name} --help` has no examples");
+        // A command that is not in the list above must not go unseen.
+        let listed = out(&help);
+        let listed = listed.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
+        for sub in listed.lines().filter_map(|line| line.split_whitespace().next()) {
+            let full = format!("{name} {sub}").trim().to_owned();
+            let known =
+                COMMANDS.iter().any(|command| *command == full || command.starts_with(&format!("{full} ")));
+            assert!(known || sub == "help", "`{full}` is not in the list of this test");
+        }
+    }
+}
+
+/// A watcher, ended with the test.
+struct Watcher(Child);
+
+impl Watcher {
+    fn over(home: &Path) -> (Watcher, impl FnMut(&str) -> String) {
+        let mut child =
+            command(home, &["watch"]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let until = move |part: &str| {
+            lines.by_ref().map(Result::unwrap).find(|line| line.contains(part)).unwrap_or_default()
+        };
+        (Watcher(child), until)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+/// One row for each row of the README's table that this version can produce.
+#[test]
+fn exit_codes_are_those_of_the_readme() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let request = |name: &str, action: &str, payload: &str| {
+        let path = scratch.beside(name);
+        fs::write(&path, scratch.request(name, action, payload)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = request("good", "portfolio.get", "{}");
+    let refused = request("refused", "account.adjust", r#"{"amount":1,"reason":"mine"}"#);
+    let unknown = request("unknown", "rules.edit", "{}");
+    let nobody = scratch.beside("nobody");
+    let nobody = nobody.to_str().unwrap();
+    let cases: [(i32, &[&str]); 16] = [
+        (0, &["handle", &good]),
+        (0, &["portfolio"]),
+        (0, &["audit", "verify", "--strict"]),
+        (1, &["handle", &refused]),
+        (1, &["account", "withdraw", "999999", "--reason", "all"]),
+        (1, &["keys", "add", "stranger", "--out", nobody]),
+        (2, &["handle", &unknown]),
+        (2, &["handle", nobody]),
+        (2, &["nonsense"]),
+        (2, &["account", "deposit", "-5", "--reason", "less"]),
+        (2, &["--home", nobody, "portfolio"]),
+        (2, &["--home", nobody, "audit", "tail"]),
+        (2, &["--home", &good, "watch"]),
+        (2, &["--home", &good, "market", "import", &good, "--symbol", "BTC-USD"]),
+        (2, &["audit", "show", "nonsense"]),
+        (8, &["submit", &good, "--wait", "0"]),
+    ];
+    for (exit, args) in cases {
+        let program = if args[0] == "--home" { Command::new(PROGRAM) } else { command(&home, &[]) };
+        let mut program = program;
+        let done = program.args(args).output().unwrap();
+        assert_eq!(done.status.code(), Some(exit), "{args:?}: {}", show(&done));
+        for word in ["panicked", "HomeError", "Some(", "RUST_BACKTRACE"] {
+            assert!(!err(&done).contains(word), "{args:?}: {}", show(&done));
+        }
+    }
+    assert!(!Path::new(nobody).exists(), "a key file of a key that was not added");
+
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let done = command(&home, &["portfolio"]).stdout(full).output().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(err(&done).contains("standard output"), "{}", show(&done));
+
+    {
+        let (_watcher, mut until) = Watcher::over(&home);
+        assert!(until("watching").contains("spool/in"));
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert_eq!(done.status.code(), Some(7), "{}", show(&done));
+    }
+
+    fs::remove_file(home.join("audit/log-00000001.jsonl")).unwrap();
+    for args in [&["portfolio"][..], &["audit", "tail"], &["audit", "verify"], &["run", "--until-idle"]] {
+        let done = spoolgate(&home, args);
+        assert_eq!(done.status.code(), Some(5), "{args:?}: {}", show(&done));
+    }
+}
+
+#[test]
+fn the_watcher_tells_of_rule_files_that_broke() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let path = home.join("rules/safety.yaml");
+    let good = fs::read_to_string(&path).unwrap();
+    let (watcher, mut until) = Watcher::over(&home);
+    until("watching");
+    fs::write(&path, good.replace("max_daily_loss: 250", "max_daily_loss: 25O")).unwrap();
+    assert!(until("cannot be used").contains("rules/safety.yaml:8: max_daily_loss"));
+    for args in [&["portfolio"][..], &["audit", "tail"]] {
+        assert!(succeed(&home, args).contains("rules/safety.yaml:8: max_daily_loss"), "{args:?}");
+    }
+    fs::write(&path, &good).unwrap();
+    assert!(until("is in force").contains("rulebook"));
+    assert!(!succeed(&home, &["portfolio"]).contains("safety.yaml"));
+    fs::write(home.join("rules/HALT"), "").unwrap();
+    assert!(until("HALT").contains("no entries"));
+    let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
+    assert!(err(&cleared).contains("rules/HALT is there"), "{}", show(&cleared));
+    drop(watcher);
+
+    fs::write(&path, "x: 1\n").unwrap();
+    for _ in 0..2 {
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert_eq!(err(&done).matches("rules/safety.yaml:1").count(), 1, "{}", show(&done));
+    }
+}
+
+#[test]
+fn the_checkpoint_beside_the_log_is_no_head_noted_elsewhere() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let noted = scratch.beside("noted");
+    let old = fs::read(home.join("audit/checkpoint")).unwrap();
+    let log = home.join("audit/log-00000001.jsonl");
+    let short = fs::read(&log).unwrap();
+    succeed(&home, &["account", "deposit", "1", "--reason", "more"]);
+    fs::copy(home.join("audit/checkpoint"), &noted).unwrap();
+    let reached = |args: &[&str]| {
+        let done = command(&home, &["--format", "json", "audit", "verify"]).args(args).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code(), report["reached"].as_str().unwrap().to_owned())
+    };
+    let head = ["--head", noted.to_str().unwrap()];
+    assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
+    assert_eq!(reached(&head), (Some(0), "remembered_head".to_owned()));
+    // The tail is cut at a seal, and the checkpoint of that time is put back.
+    fs::write(&log, short).unwrap();
+    assert_eq!(reached(&[]).0, Some(5));
+    fs::write(home.join("audit/checkpoint"), old).unwrap();
+    assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
+    assert_eq!(reached(&head).0, Some(5));
+}
+
+#[test]
+fn looking_at_a_damaged_ledger_is_refused() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let log = home.join("audit/log-00000001.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("opening balance"));
+    fs::write(&log, text.replace("opening balance", "opening balancE")).unwrap();
+    fs::remove_file(home.join("state/state.db")).unwrap();
+    let done = spoolgate(&home, &["portfolio"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+    fs::write(&log, b"\xff\xfe\n").unwrap();
+    let done = spoolgate(&home, &["audit", "tail"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+}
+
+#[test]
+fn an_init_that_fails_can_be_made_again() {
+    let dir = scratch();
+    let home = dir.path().join("home");
+    let path = home.to_str().unwrap();
+    let init = |args: &[&str]| Command::new(PROGRAM).args(["init", path]).args(args).output().unwrap();
+    for args in [&["--origin", "no name"][..], &["--person", "nobody"], &["--origin", ""]] {
+        let done = init(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", show(&done));
+    }
+    assert!(init(&[]).status.success());
+    let again = init(&[]);
+    assert_eq!(again.status.code(), Some(2), "{}", show(&again));
+}
+
+#[test]
+fn files_with_any_name_are_submitted_and_answered() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let (_watcher, mut until) = Watcher::over(&home);
+    until("watching");
+    for name in [".hidden", "a\u{1b}[31m", "-x", "x.tmp", "plain.json"] {
+        let path = scratch.beside(name);
+        fs::write(&path, "{}").unwrap();
+        let done = spoolgate(&home, &["submit", path.to_str().unwrap(), "--wait", "20"]);
+        assert_eq!(done.status.code(), Some(2), "{name}: {}", show(&done));
+        assert!(out(&done).contains("MALFORMED_ENVELOPE"), "{name}: {}", show(&done));
+        assert!(!out(&done).contains('\u{1b}') && !err(&done).contains('\u{1b}'));
+    }
+}
