@@ -72,11 +72,15 @@ pub struct Decided {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-/// What a request needs looked up before it can be decided.
-pub fn needs(request: &Prepared) -> Needs {
-    let Ok(Authentic { body: Ok(Body { payload, .. }), .. }) = &request.request else {
+/// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
+/// stranger to an action could have large blobs read over and over.
+pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
+    let Ok(Authentic { envelope, body: Ok(Body { payload, rule }), .. }) = &request.request else {
         return Needs::default();
     };
+    if !rules.role(&envelope.source).is_some_and(|role| rule.senders.contains(&role)) {
+        return Needs::default();
+    }
     let mut needs = Needs::default();
     match payload {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),

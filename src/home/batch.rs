@@ -176,7 +176,7 @@ impl Home {
         if request.origin != Origin::Local {
             lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id)?;
         }
-        let needs = needs(request);
+        let needs = needs(request, &self.rulebook);
         if let Some(order_id) = needs.closed_order {
             lookups.closed_order = self.store.closed_order(order_id)?;
         }

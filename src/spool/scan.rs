@@ -84,7 +84,7 @@ impl Scanner {
     /// over.
     ///
     /// # Errors
-    /// What the disk says; a folder that is not there is empty.
+    /// What the disk says; a folder that is not there, or is none for the gate, is empty.
     pub fn round(
         &mut self,
         disk: &dyn Disk,
@@ -117,7 +117,7 @@ impl Scanner {
                     break;
                 };
                 let may_be_folder = matches!(kind, None | Some(Kind::Directory));
-                if is_ignored(&name) || (may_be_folder && self.is_agents(&origin, &name)) {
+                if is_ignored(&name) || (may_be_folder && self.is_spool(disk, &origin, &dir, &name)) {
                     continue;
                 }
                 let key = (origin.clone(), name);
@@ -152,13 +152,15 @@ impl Scanner {
         Ok(found)
     }
 
-    /// Whether a directory in the flat spool is an agent's own spool.
-    fn is_agents(&self, origin: &Origin, name: &std::ffi::OsStr) -> bool {
+    /// Whether a directory in the flat spool is an agent's own spool: one that the rulebook names, or one
+    /// whose rule is gone or not there yet. What waits in it is not for the gate to throw away.
+    fn is_spool(&self, disk: &dyn Disk, origin: &Origin, dir: &Path, name: &std::ffi::OsStr) -> bool {
         *origin == Origin::Flat
-            && self.sources.iter().any(|source| match &source.origin {
-                Origin::Agent(agent) => name == agent.as_str(),
-                Origin::Local | Origin::Flat => false,
-            })
+            && (claim::is_directory(disk, &dir.join(name).join("new"))
+                || self.sources.iter().any(|source| match &source.origin {
+                    Origin::Agent(agent) => name == agent.as_str(),
+                    Origin::Local | Origin::Flat => false,
+                }))
     }
 }
 
@@ -169,6 +171,10 @@ impl Source {
             self.stream = match disk.read_dir(&folder(&self.origin)) {
                 Ok(stream) => Some(stream),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // What lies in a folder of agents can be taken away by them; the flat spool itself cannot.
+                Err(error) if self.origin != Origin::Flat && claim::is_senders_doing(&error) => {
+                    return Ok(None);
+                }
                 Err(error) => return Err(error),
             };
         }

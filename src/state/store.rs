@@ -87,12 +87,39 @@ fn from_sql(n: i64) -> Result<u64, StoreError> {
 }
 
 impl Store {
-    /// Opens the index of a home, empty if it is not there or of another version.
+    /// Opens the index of a home, empty if it is not there, of another version or no database any more.
+    /// Whoever calls this holds the lock of the home.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn open(home: &Path) -> Result<Store, StoreError> {
-        Store::prepare(Connection::open(home.join(STATE_FILE))?)
+        let path = home.join(STATE_FILE);
+        match Connection::open(&path).map_err(StoreError::from).and_then(Store::prepare) {
+            Err(StoreError::Database(error))
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt)
+                ) =>
+            {
+                Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
+                Store::prepare(Connection::open(&path)?)
+            }
+            other => other,
+        }
+    }
+
+    /// Removes the files of the index.
+    ///
+    /// # Errors
+    /// What the system says, other than that they are not there.
+    pub fn remove(home: &Path) -> std::io::Result<()> {
+        for ending in ["", "-wal", "-shm"] {
+            match std::fs::remove_file(home.join(format!("{STATE_FILE}{ending}"))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Opens the index for reading while another process may write it.
