@@ -67,11 +67,13 @@ pub struct SubmitOrder {
     /// Instrument.
     pub symbol: Symbol,
     /// Buy or sell.
+    #[serde(deserialize_with = "super::word")]
     pub side: Side,
     /// Size in units of the instrument, positive.
     #[serde(deserialize_with = "amount::wire::required")]
     pub size: Amount,
     /// Limit, market or stop.
+    #[serde(deserialize_with = "super::word")]
     pub order_type: OrderType,
     /// Limit price; exactly for limit orders.
     #[serde(default, deserialize_with = "amount::wire::optional")]
@@ -218,6 +220,8 @@ mod tests {
             (r#""limit""#, r#""market""#, "takes no `price`"),
             (r#""price":"6800.10""#, r#""price":null"#, ""),
             (r#""side":"buy""#, r#""side":"hold""#, ""),
+            (r#""side":"buy""#, r#""side":{"buy":null}"#, "expected a string"),
+            (r#""limit""#, r#"{"limit":null}"#, "expected a string"),
             (r#""size":0.5"#, r#""size":5e-1"#, ""),
             (r#""planned_stop":6700"#, r#""planned_stop":6700,"override":true"#, "unknown field `override`"),
         ] {
