@@ -314,3 +314,25 @@ fn rounding_to_a_tick_that_was_changed_never_passes_the_limit() {
     world.rules.instruments.get_mut(&btc()).unwrap().tick = a("1");
     assert_eq!(fills(&world.bar("6790.05", "6800", "6780", "6800")), ["o-1 buy 0.01@6790.1 0.067901"]);
 }
+
+#[test]
+fn a_clock_that_was_set_back_leaves_stops_and_the_daily_loss_at_work() {
+    let day_ms = 86_400_000;
+    let mut world = World::new();
+    world.wait(3 * day_ms);
+    world.flat("6800");
+    world.accepted(&buy("0.01"));
+    world.flat("6800");
+    assert_eq!(world.position(), a("0.01"));
+    // A person accepts that it was three days ahead; orders, prices and the baseline are from then.
+    world.wait(-3 * day_ms);
+    let fills = fills(&world.bar("6800", "6800", "6600", "6650"));
+    assert_eq!(fills.len(), 1, "{fills:?}");
+    assert_eq!(world.position(), Amount::ZERO);
+    assert_eq!(world.book.account.day.as_ref().map(|day| day.start), Some(world.now.day_start()));
+    // What was accepted in that future is no duplicate now.
+    world.flat("6800");
+    assert!(world.row_of(&buy("0.01"), "duplicate_order").passed);
+    world.accepted(&buy("0.01"));
+    assert!(!world.row_of(&buy("0.01"), "duplicate_order").passed);
+}
