@@ -9,7 +9,7 @@
     reason = "clippy knows helpers of unit tests only"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use spoolgate::gate::actions;
 use spoolgate::gate::decide::{Lookups, Needs, decide, needs};
 use spoolgate::gate::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal};
 use spoolgate::gate::state::KeyRecord;
-use spoolgate::gate::{Change, State};
+use spoolgate::gate::{Change, Record, State};
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::{Home, HomeError, Seams, layout};
 use spoolgate::host::clock::ManualClock;
@@ -28,6 +28,7 @@ use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, St
 use spoolgate::host::entropy::SystemEntropy;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::rules::{Rulebook, load};
+use spoolgate::state::{Store, fold};
 use spoolgate::trading;
 use spoolgate::wire::admin::{AdjustAccount, Algorithm, ImportMarket, RevokeKey};
 use spoolgate::wire::amount::Amount;
@@ -404,6 +405,26 @@ fn nothing_is_looked_up_for_who_may_not_ask() {
     assert_eq!(needs(&request("trend-bot"), &rulebook()), Needs::default());
     assert_eq!(needs(&request("stranger"), &rulebook()), Needs::default());
     assert!(needs(&request("owner"), &rulebook()).rows.is_some());
+}
+
+#[test]
+fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
+    let (mut state, store) = (State::default(), Store::in_memory().unwrap());
+    state.apply(&key(1, None)).unwrap();
+    let mut outstanding = BTreeSet::new();
+    let mut request = prepared("owner", "portfolio.get", Payload::Portfolio);
+    for (seq, origin) in [(5, Origin::Local), (6, Origin::Flat)] {
+        let label = origin.label();
+        request.origin = origin;
+        let lookups = Lookups { seen: store.seen("owner", "r").unwrap(), ..Lookups::default() };
+        let decision = decide(&state, &rulebook(), &request, &lookups, now(), seq).decision;
+        assert_eq!(decision.metadata.code, None);
+        let record = Record::Decision(Box::new(decision));
+        fold(&mut state, &store, &mut outstanding, seq, &record).unwrap();
+        // Whoever else comes with this id through this spool finds it taken.
+        let seen = store.seen_in_spool(&label, "r").unwrap().unwrap();
+        assert_eq!((seen.source.as_str(), seen.seq), ("owner", 5));
+    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 1;
+const STORE_VERSION: i64 = 2;
 
 /// What went wrong with the index.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +63,7 @@ pub struct Store {
 const TABLES: &str = "
     CREATE TABLE requests (
         source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, seq INTEGER NOT NULL,
-        PRIMARY KEY (source, id)
+        PRIMARY KEY (source, id, spool)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX requests_by_spool ON requests (spool, id);
     CREATE TABLE lines (
@@ -236,7 +236,7 @@ impl Store {
     /// [`StoreError`].
     pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         self.seen_where(
-            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2",
+            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2 ORDER BY seq LIMIT 1",
             source,
             id,
         )
@@ -356,7 +356,7 @@ impl Store {
     pub fn dump(&self) -> Result<Vec<String>, StoreError> {
         let mut rows = Vec::new();
         for sql in [
-            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id",
+            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id, spool",
             "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length FROM lines ORDER BY seq",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
             "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
