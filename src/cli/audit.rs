@@ -165,7 +165,9 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
     }
     output.table(&["ledger", ""], &[], &rows)?;
     for problem in &report.problems {
-        output.line(&format!("PROBLEM  {} at byte {}: {}", problem.file, problem.offset, problem.what))?;
+        // An auditor's terminal must not obey the ledger it looks at.
+        let told = format!("PROBLEM  {} at byte {}: {}", problem.file, problem.offset, problem.what);
+        output.line(&super::output::plain(&told))?;
     }
     Ok(())
 }

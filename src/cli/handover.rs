@@ -82,8 +82,17 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         }
         match Home::open(home, real_seams(home)?) {
             Ok(mut open) => {
-                open.until_idle(true, &AtomicBool::new(false), &mut |_| {})?;
-                open.settle()?;
+                let decided = open.until_idle(true, &AtomicBool::new(false), &mut |_| {});
+                if let Err(error) = decided.and_then(|()| open.settle()) {
+                    // Not claimed yet: as below. Claimed: the next start decides it, or answers it again.
+                    let withdrawn = fs::remove_file(&pending).is_ok();
+                    let told = if withdrawn {
+                        "withdrawn"
+                    } else {
+                        "begun: it is decided, or will be at the next start"
+                    };
+                    return Err(anyhow::Error::from(error).context(format!("the request was {told}")));
+                }
             }
             Err(HomeError::Busy(_)) => std::thread::sleep(POLL),
             Err(error) => {

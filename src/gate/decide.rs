@@ -72,7 +72,8 @@ pub struct Decided {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-/// What a request needs looked up before it can be decided. What its sender may not ask for is not looked up.
+/// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
+/// stranger to an action could have large blobs read over and over.
 pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
     let Ok(Authentic { envelope, body: Ok(Body { payload, rule }), .. }) = &request.request else {
         return Needs::default();

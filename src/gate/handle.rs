@@ -279,7 +279,10 @@ impl Turn<'_> {
                 ))
             })?;
         let data = data(&AnswerBody::AccountAdjusted { cash })?;
-        let changes = vec![Change::Book(trading::Change::AccountAdjusted { amount: adjust.amount })];
+        let change = trading::Change::AccountAdjusted { amount: adjust.amount };
+        // Net deposits and the peak move too, and must be held as exactly as cash.
+        self.state.book.clone().apply(&change).map_err(|error| conflict(error.to_string()))?;
+        let changes = vec![Change::Book(change)];
         Ok(Outcome { data, changes, ..Outcome::default() })
     }
 
@@ -328,7 +331,9 @@ impl Turn<'_> {
         // Whoever revokes the last key of the last person locks everybody out of halts and keys.
         let is_human = |name: &Principal| self.rules.role(name) == Some(Role::Human);
         let another = self.state.keys.values().any(|other| {
-            other.key_id != key.key_id && other.is_active(self.now) && is_human(&other.principal)
+            // One that ends by rotation is none to stay with.
+            let lasts = other.ends_at.is_none() && other.revoked_at.is_none();
+            other.key_id != key.key_id && lasts && is_human(&other.principal)
         });
         if is_human(&key.principal) && !another {
             let what = "this is the last key of a person; add another one first";

@@ -72,11 +72,25 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal whose message ends with the code's remedy. What senders wrote may stand in `what`, so it
-    /// is cut to a length that a ledger line holds.
+    /// is cut to a length that a ledger line holds, and what a terminal obeys is escaped.
     pub fn new(code: Code, what: impl AsRef<str>) -> Refusal {
-        let what: String = what.as_ref().chars().take(REFUSAL_CHARS_MAX).collect();
+        let what = escaped(what.as_ref());
         Refusal { code, message: format!("{what}; {}", code.remedy()) }
     }
+}
+
+/// Text with what a terminal obeys escaped: control characters, C1 ones included, which JSON leaves as they
+/// are, and what turns the direction of writing.
+fn escaped(text: &str) -> String {
+    let obeyed = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let mut out = String::new();
+    for c in text.chars().take(REFUSAL_CHARS_MAX) {
+        if obeyed(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    out
 }
 
 /// A claimed file.

@@ -25,6 +25,7 @@ use crate::spool::name::ClaimName;
 use crate::spool::publish;
 use crate::spool::scan::Scanner;
 use crate::state::fold::{FoldFailure, fold};
+use crate::state::store::STATE_FILE;
 use crate::state::{Snapshot, Store, StoreError};
 use crate::wire::code::{Code, Exit};
 use crate::wire::ids::Principal;
@@ -270,7 +271,12 @@ impl Home {
         let Parts { rules, keyring, store, lock } = parts;
         let keys = keyring.log_keys()?;
         let mut home = match roll_forward(&seams, &store, origin, &keys, true) {
-            Err(HomeError::Ledger(LedgerError::NotOnLog) | HomeError::Store(StoreError::Damaged(_))) => {
+            // That lines do not fit the snapshot is told of the ledger only if they do not fit each other.
+            Err(
+                HomeError::Ledger(LedgerError::NotOnLog)
+                | HomeError::Store(StoreError::Damaged(_))
+                | HomeError::Record(_),
+            ) => {
                 store.clear()?;
                 let forward = roll_forward(&seams, &store, origin, &keys, false)?;
                 Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?
@@ -512,16 +518,7 @@ impl Home {
             Err(HomeError::Store(_)) => None,
             Err(error) => return Err(error),
         };
-        for ending in ["", "-wal", "-shm"] {
-            let mut file = path.clone().into_os_string();
-            file.push(ending);
-            match std::fs::remove_file(&file) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(HomeError::disk(Path::new(&file), error));
-                }
-                _ => {}
-            }
-        }
+        Store::remove(root).map_err(|source| HomeError::disk(&root.join(STATE_FILE), source))?;
         let again = Home::open(root, seams)?;
         let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
         let same = before.is_some_and(|before| before == after);

@@ -16,6 +16,9 @@ use crate::wire::time::Time;
 /// How long rule files must not have changed before they are taken: a git checkout is not atomic.
 const SETTLE_MS: u64 = 1000;
 
+/// Longest text of a fault of the rule files, in characters.
+const FAULT_CHARS_MAX: usize = 1000;
+
 /// Largest kept rulebook, bytes.
 const BUNDLE_BYTES_MAX: usize = 64 * 1024 * 1024;
 
@@ -97,11 +100,15 @@ impl Home {
             return Ok(Vec::new());
         }
         self.watched.looked_ms = Some(monotonic_ms);
-        let loaded =
-            self.rules.load().and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)));
+        let loaded = self
+            .rules
+            .load()
+            .and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)))
+            // It stands in ledger lines, which have a length; a fault can quote a whole file.
+            .map_err(|fault| fault.to_string().chars().take(FAULT_CHARS_MAX).collect::<String>());
         let seen = match &loaded {
             Ok((_, book)) => Ok(book.hash.clone()),
-            Err(fault) => Err(fault.to_string()),
+            Err(fault) => Err(fault.clone()),
         };
         if self.watched.last.as_ref() != Some(&seen) {
             self.watched.last = Some(seen);
@@ -124,11 +131,8 @@ impl Home {
                 self.open_agent_spools()?;
                 (format!("rulebook {hash} is in force"), Change::RulebookLoaded { hash })
             }
-            Err(fault) if self.state.rulebook.fault.as_deref() == Some(&fault.to_string()) => {
-                return Ok(Vec::new());
-            }
+            Err(fault) if self.state.rulebook.fault.as_ref() == Some(&fault) => return Ok(Vec::new()),
             Err(fault) => {
-                let fault = fault.to_string();
                 let note = "the rule files cannot be used: entries are refused, exits go on under the last good rulebook";
                 (note.to_owned(), Change::RulebookFaulted { fault })
             }

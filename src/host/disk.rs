@@ -96,7 +96,7 @@ pub trait Disk: Send + Sync {
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file or an empty directory entry that is no directory.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Writes a file, replacing its content; `durable` syncs it (not its directory).
+    /// Writes a new file in place of whatever is under this name; `durable` syncs it (not its directory).
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()>;
     /// Makes a directory; one that is there is fine.
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()>;

@@ -134,8 +134,17 @@ impl Disk for RealDisk {
     }
 
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC;
-        let mut file = File::from(self.open_at(path, flags, file_mode(mode))?);
+        // Always a file of its own: what is there may be a leftover, or a FIFO that would block the gate, or
+        // a second name of a file that is not to be written.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let fd = match self.open_at(path, flags, file_mode(mode)) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(path)?;
+                self.open_at(path, flags, file_mode(mode))?
+            }
+            other => other?,
+        };
+        let mut file = File::from(fd);
         file.write_all(bytes)?;
         if durable { file.sync_all() } else { Ok(()) }
     }

@@ -39,10 +39,15 @@ pub enum Looked {
     Claimed(Box<Claimed>),
     /// It does not parse yet, or is still linked twice: it may be half-written.
     Unfinished,
-    /// It is gone, its name is already claimed, or it is a directory that cannot be moved: another look
-    /// finds what there is.
+    /// It is gone, its name is already claimed, or it is not for the gate to move: another look finds what
+    /// there is.
     Skipped,
 }
+
+/// No permission, as opposed to `EPERM`, which sticky folders give.
+const EACCES: i32 = 13;
+/// A link where none is followed.
+const ELOOP: i32 = 40;
 
 /// Where a file is claimed from.
 #[derive(Clone, Debug)]
@@ -69,7 +74,14 @@ enum Read {
 fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<ReadFile>)> {
     let refuse = |code, what: String| Ok((Read::Refused(Refusal::new(code, what)), None));
     let not_a_file = |kind: &str| refuse(Code::NotAFile, format!("`{shown}` is {kind}, not a regular file"));
-    let Some(stat) = disk.stat(path)? else { return Ok((Read::Gone, None)) };
+    let stat = match disk.stat(path) {
+        Ok(Some(stat)) => stat,
+        Ok(None) => return Ok((Read::Gone, None)),
+        Err(error) if is_senders_doing(&error) => {
+            return refuse(Code::Unreadable, format!("`{shown}` may not be looked at by the gate"));
+        }
+        Err(error) => return Err(error),
+    };
     match stat.kind {
         Kind::File => {}
         Kind::Directory => return not_a_file("a directory"),
@@ -87,7 +99,7 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
             return refuse(Code::Unreadable, format!("file `{shown}` is leased by another process"));
         }
         // Swapped for a link or device between the two calls.
-        Err(error) if error.raw_os_error() == Some(40) || error.raw_os_error() == Some(6) => {
+        Err(error) if error.raw_os_error() == Some(ELOOP) || error.raw_os_error() == Some(6) => {
             return not_a_file("no longer a file");
         }
         Err(error) => return Err(error),
@@ -113,6 +125,18 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
     Ok((Read::Bytes(file.bytes), Some(ReadFile { stat, bytes: Vec::new() })))
 }
 
+/// Whether an error is what a sender can bring about with permissions, mounts or links of its own: it must
+/// cost the sender its request, never everybody the gate.
+pub(super) fn is_senders_doing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ResourceBusy
+            | io::ErrorKind::CrossesDevices
+            | io::ErrorKind::NotADirectory
+    ) || error.raw_os_error() == Some(ELOOP)
+}
+
 /// Looks at one name in a spool folder. `patience` is whether an unfinished file may still wait.
 ///
 /// # Errors
@@ -121,6 +145,9 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
     let file = FileName::of(name);
     let path = from.dir.join(name);
     if !file.is_good {
+        if patience && is_directory(disk, &path) {
+            return Ok(Looked::Unfinished);
+        }
         let what = format!("`{}` is not a file name for requests", file.shown);
         return take(disk, from, &path, &file, Err(Refusal::new(Code::BadFileName, what)));
     }
@@ -153,8 +180,9 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
     Ok(claimed)
 }
 
-fn is_directory(disk: &dyn Disk, path: &Path) -> io::Result<bool> {
-    Ok(disk.stat(path)?.is_some_and(|stat| stat.kind == Kind::Directory))
+/// Whether a directory is there, as far as the gate may see.
+pub(super) fn is_directory(disk: &dyn Disk, path: &Path) -> bool {
+    disk.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.kind == Kind::Directory))
 }
 
 fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName) -> io::Result<Looked> {
@@ -206,8 +234,16 @@ fn take(
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
             Ok(Looked::Skipped)
         }
-        // A directory whose owner closed it, or a mount point: it stays, and nobody else waits for it.
-        Err(_) if is_directory(disk, path)? => Ok(Looked::Skipped),
+        // A directory of somebody else that may not be written, a mount, a file in a sticky folder. That the
+        // gate may not write its own folders is another matter, and its operator must hear of it.
+        Err(error)
+            if is_senders_doing(&error)
+                && (error.raw_os_error() != Some(EACCES)
+                    || matches!(from.origin, Origin::Agent(_))
+                    || is_directory(disk, path)) =>
+        {
+            Ok(Looked::Skipped)
+        }
         Err(error) => Err(error),
     }
 }
@@ -257,7 +293,13 @@ pub fn retire(disk: &dyn Disk, claim: &ClaimName, kept: Option<&str>) -> io::Res
     let path = path_of_claim(claim);
     let keep = |kept: &str| disk.rename(&path, &Path::new("spool").join(kept));
     let done = match kept {
-        Some(kept) => keep(kept),
+        Some(kept) => match keep(kept) {
+            // A directory whose owner has closed it since: out of the way under a name that is no claim.
+            Err(error) if is_senders_doing(&error) => {
+                disk.rename(&path, &Path::new(WORK_DIR).join(format!(".{}", claim.to_name())))
+            }
+            other => other,
+        },
         None => disk.remove(&path),
     };
     match (done, kept) {

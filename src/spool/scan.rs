@@ -107,7 +107,7 @@ impl Scanner {
     /// over.
     ///
     /// # Errors
-    /// What the disk says; a folder that is not there is empty.
+    /// What the disk says; a folder that is not there, or is none for the gate, is empty.
     pub fn round(
         &mut self,
         disk: &dyn Disk,
@@ -222,8 +222,12 @@ impl Source {
             self.stream = match disk.read_dir(&folder(&self.origin)) {
                 Ok(stream) => Some(stream),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                // What an agent made of its own folder is for it to mend; the others go on.
-                Err(error) if matches!(self.origin, Origin::Agent(_)) && is_no_folder(&error) => {
+                // What lies in a folder of agents can be taken away or replaced by them, and is for them to mend;
+                // the flat spool itself cannot.
+                Err(error)
+                    if self.origin != Origin::Flat
+                        && (is_no_folder(&error) || claim::is_senders_doing(&error)) =>
+                {
                     return Ok(None);
                 }
                 Err(error) => return Err(error),

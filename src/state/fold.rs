@@ -70,16 +70,18 @@ pub fn fold(
     Ok(())
 }
 
-/// The id that this decision used up: only requests with a good signature count as seen, and an answer
-/// that left another one standing uses up nothing.
+/// The id that this decision used up in its spool: only requests with a good signature count as seen, and an
+/// answer that left another one standing uses up nothing. A request answered again in another spool than its
+/// first uses up the id there too, or somebody else's request could replace that answer.
 fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
     let stands_aside = matches!(
         decision.metadata.code,
         Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
     );
-    if decision.key_id.is_none() || stands_aside || decision.metadata.replay_of.is_some() {
+    if decision.key_id.is_none() || stands_aside {
         return None;
     }
+    let seq = decision.metadata.replay_of.unwrap_or(seq);
     let seen = Seen { source: decision.source.clone()?, request_hash: decision.request_hash.clone()?, seq };
     Some((decision.request_id.as_deref()?, seen))
 }

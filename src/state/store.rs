@@ -65,7 +65,7 @@ pub struct Store {
 const TABLES: &str = "
     CREATE TABLE requests (
         source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, seq INTEGER NOT NULL,
-        PRIMARY KEY (source, id)
+        PRIMARY KEY (source, id, spool)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX requests_by_spool ON requests (spool, id);
     CREATE TABLE lines (
@@ -93,12 +93,39 @@ fn from_sql(n: i64) -> Result<u64, StoreError> {
 }
 
 impl Store {
-    /// Opens the index of a home, empty if it is not there or of another version.
+    /// Opens the index of a home, empty if it is not there, of another version or no database any more.
+    /// Whoever calls this holds the lock of the home.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn open(home: &Path) -> Result<Store, StoreError> {
-        Store::prepare(Connection::open(home.join(STATE_FILE))?)
+        let path = home.join(STATE_FILE);
+        match Connection::open(&path).map_err(StoreError::from).and_then(Store::prepare) {
+            Err(StoreError::Database(error))
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt)
+                ) =>
+            {
+                Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
+                Store::prepare(Connection::open(&path)?)
+            }
+            other => other,
+        }
+    }
+
+    /// Removes the files of the index.
+    ///
+    /// # Errors
+    /// What the system says, other than that they are not there.
+    pub fn remove(home: &Path) -> std::io::Result<()> {
+        for ending in ["", "-wal", "-shm"] {
+            match std::fs::remove_file(home.join(format!("{STATE_FILE}{ending}"))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Opens the index for reading while another process may write it.
@@ -254,7 +281,7 @@ impl Store {
     /// [`StoreError`].
     pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         self.seen_where(
-            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2",
+            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2 ORDER BY seq LIMIT 1",
             source,
             id,
         )
@@ -377,7 +404,7 @@ impl Store {
     pub fn dump(&self) -> Result<Vec<String>, StoreError> {
         let mut rows = Vec::new();
         for sql in [
-            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id",
+            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id, spool",
             "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf FROM lines ORDER BY seq",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
             "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",

@@ -166,7 +166,9 @@ impl Book {
         let Some(newest) = self.recent_entries.back().map(|entry| entry.at) else { return };
         let window_ms = i64::from(DUPLICATE_WINDOW_S_MAX).saturating_mul(1000);
         while let Some(oldest) = self.recent_entries.front() {
-            if newest.since_ms(oldest.at) <= window_ms && self.recent_entries.len() <= RECENT_ENTRIES_MAX {
+            if newest.since_ms(oldest.at).saturating_abs() <= window_ms
+                && self.recent_entries.len() <= RECENT_ENTRIES_MAX
+            {
                 break;
             }
             self.recent_entries.pop_front();

@@ -25,14 +25,14 @@ pub struct SetHalt {
 #[serde(deny_unknown_fields)]
 pub struct ClearHalt {
     /// What to clear.
+    #[serde(deserialize_with = "scope")]
     pub scope: HaltScope,
     /// Why.
     pub reason: String,
 }
 
 /// What a halt covers.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HaltScope {
     /// Everybody's entries.
     All,
@@ -80,7 +80,7 @@ pub struct AddKey {
     /// Name of the key: first 16 hex digits of a hash of it.
     pub key_id: String,
     /// Its kind.
-    #[serde(deserialize_with = "super::orders::plain_name")]
+    #[serde(deserialize_with = "super::word")]
     pub algorithm: Algorithm,
     /// For rotation: the principal's other keys end at this instant.
     #[serde(default, deserialize_with = "present")]
@@ -122,7 +122,72 @@ where
     T::deserialize(deserializer).map(Some)
 }
 
+/// A scope as documented: serde would also read the words as keys, as in `{"all":null}`.
+fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope, D::Error> {
+    struct Scope;
+    impl<'de> serde::de::Visitor<'de> for Scope {
+        type Value = HaltScope;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("`\"all\"`, `\"drawdown\"` or `{\"principal\":\"<name>\"}`")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HaltScope, E> {
+            match text {
+                "all" => Ok(HaltScope::All),
+                "drawdown" => Ok(HaltScope::Drawdown),
+                other => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+            }
+        }
+
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<HaltScope, A::Error> {
+            let Named { principal } = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+            Ok(HaltScope::Principal(principal))
+        }
+    }
+    deserializer.deserialize_any(Scope)
+}
+
+/// The scope of one principal.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    principal: Principal,
+}
+
 /// Whether `text` is 64 lower-case hex digits.
 pub fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_strings_and_nothing_else() {
+        let clear = |scope: &str| {
+            serde_json::from_str::<ClearHalt>(&format!(r#"{{"scope":{scope},"reason":"r"}}"#))
+                .map(|c| c.scope)
+        };
+        assert_eq!(clear(r#""all""#).unwrap(), HaltScope::All);
+        assert_eq!(clear(r#""drawdown""#).unwrap(), HaltScope::Drawdown);
+        let bot = Principal::parse("bot").unwrap();
+        assert_eq!(clear(r#"{"principal":"bot"}"#).unwrap(), HaltScope::Principal(bot));
+        for scope in [
+            r#"{"all":null}"#,
+            r#"{"drawdown":null}"#,
+            r#"{"principal":null}"#,
+            r#"{"principal":"bot","all":null}"#,
+            r#"{}"#,
+            r#"["principal","bot"]"#,
+            r#""principal""#,
+            "null",
+        ] {
+            assert!(clear(scope).is_err(), "{scope}");
+        }
+        let key = r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"ed25519"}"#;
+        assert!(serde_json::from_str::<AddKey>(key).is_ok());
+        assert!(serde_json::from_str::<AddKey>(&key.replace(r#""ed25519""#, r#"{"ed25519":null}"#)).is_err());
+    }
 }

@@ -11,3 +11,14 @@ pub mod json;
 pub mod orders;
 pub mod signing;
 pub mod time;
+
+/// An enum of plain words as a JSON string. Without this serde also reads `{"buy":null}` as `"buy"`.
+fn word<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de>,
+{
+    use serde::de::IntoDeserializer;
+    let text = <String as serde::Deserialize>::deserialize(deserializer)?;
+    T::deserialize(text.into_deserializer())
+}

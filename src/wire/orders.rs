@@ -1,8 +1,7 @@
 //! Contract 1, orders: the payloads an agent may send and the rows it gets back. There is no other
 //! operation: nothing here can loosen a stop, override a check or write a rule.
 
-use serde::de::IntoDeserializer;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::amount::{self, Amount};
 use super::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
@@ -59,16 +58,6 @@ impl OrderType {
     }
 }
 
-/// Reads one of a set of names from a string only: serde by itself also takes `{"buy":null}` for `"buy"`.
-pub(super) fn plain_name<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    let name = String::deserialize(deserializer)?;
-    T::deserialize(name.into_deserializer())
-}
-
 /// `order.submit`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,13 +67,13 @@ pub struct SubmitOrder {
     /// Instrument.
     pub symbol: Symbol,
     /// Buy or sell.
-    #[serde(deserialize_with = "plain_name")]
+    #[serde(deserialize_with = "super::word")]
     pub side: Side,
     /// Size in units of the instrument, positive.
     #[serde(deserialize_with = "amount::wire::required")]
     pub size: Amount,
     /// Limit, market or stop.
-    #[serde(deserialize_with = "plain_name")]
+    #[serde(deserialize_with = "super::word")]
     pub order_type: OrderType,
     /// Limit price; exactly for limit orders.
     #[serde(default, deserialize_with = "amount::wire::optional")]
@@ -231,6 +220,8 @@ mod tests {
             (r#""limit""#, r#""market""#, "takes no `price`"),
             (r#""price":"6800.10""#, r#""price":null"#, ""),
             (r#""side":"buy""#, r#""side":"hold""#, ""),
+            (r#""side":"buy""#, r#""side":{"buy":null}"#, "expected a string"),
+            (r#""limit""#, r#"{"limit":null}"#, "expected a string"),
             (r#""size":0.5"#, r#""size":5e-1"#, ""),
             (r#""planned_stop":6700"#, r#""planned_stop":6700,"override":true"#, "unknown field `override`"),
         ] {

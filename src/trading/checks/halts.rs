@@ -24,9 +24,9 @@ pub(super) fn daily_loss_halt(subject: &Subject, facts: &OrderFacts) -> Finding 
             "equity is unknown: a price of an open position is missing or stale",
         );
     };
-    // A baseline of an earlier day would hide today's loss behind yesterday's profit.
+    // A baseline of another day would hide today's loss behind that one's profit.
     let today = subject.ctx.now.day_start();
-    if account.day.as_ref().is_none_or(|day| day.start < today) {
+    if account.day.as_ref().is_none_or(|day| day.start != today) {
         return Finding::unknown("usd", STATE, "today's starting equity is not recorded yet");
     }
     let limit = -subject.rules.safety.max_daily_loss;

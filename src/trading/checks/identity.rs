@@ -12,7 +12,7 @@ pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> Finding 
     let window_ms = i64::from(subject.rules.safety.duplicate_window_s).saturating_mul(1000);
     let order = facts.order;
     let duplicate = subject.book.recent_entries.iter().find(|entry| {
-        subject.ctx.now.since_ms(entry.at) <= window_ms
+        subject.ctx.now.since_ms(entry.at).saturating_abs() <= window_ms
             && entry.strategy == order.strategy
             && entry.symbol == order.symbol
             && entry.side == order.side

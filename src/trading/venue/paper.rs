@@ -38,7 +38,8 @@ const FEE_PLACES: u32 = 8;
 /// None if it is there, or equity cannot be computed.
 pub fn open_day(book: &Book, rules: &Rulebook, now: Time) -> Option<Change> {
     let start = now.day_start();
-    if book.account.day.as_ref().is_some_and(|day| day.start >= start) {
+    // Of another day is also a later one: a person has accepted a clock that was set back.
+    if book.account.day.as_ref().is_some_and(|day| day.start == start) {
         return None;
     }
     let equity = book.equity_last_known(rules)?;
@@ -66,7 +67,9 @@ pub fn on_rows(
     let steps = Steps::new(symbol.clone());
     let (volume_left, opened) = (None, BTreeMap::new());
     let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left, opened };
-    let is_new = |book: &Book, row: &Row| is_new(book, symbol, row);
+    let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
+    let possible_ms = now.ms().saturating_add(ahead_ms);
+    let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
     let mut rows = rows.iter().enumerate().peekable();
     // The day opens before anything moves, but an import that brings nothing new opens none.
     while let Some((_, row)) = rows.peek()
@@ -89,13 +92,15 @@ pub fn on_rows(
     Ok(run.steps.finish())
 }
 
-fn is_new(book: &Book, symbol: &Symbol, row: &Row) -> bool {
+/// Whether a row tells something newer than the book knows. What the book knows from later than
+/// `possible_ms` is from before the clock was set back: nothing would be newer for as long.
+fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
     let Some(market) = book.markets.get(symbol) else { return true };
     let known = match row {
         Row::Bar { .. } => market.last.as_ref().map(|last| last.time),
         Row::Quote { .. } => market.quote.as_ref().map(|quote| quote.time),
     };
-    known.is_none_or(|known| row.known_ms() > known.ms())
+    known.is_none_or(|known| row.known_ms() > known.ms() || known.ms() > possible_ms)
 }
 
 /// The venue at work.
@@ -165,7 +170,8 @@ impl Run<'_> {
         let symbol = &self.instrument.symbol;
         let orders = self.book.orders.values().filter(|order| {
             order.symbol == *symbol
-                && order.accepted_at.ms() <= start_ms
+                // Accepted later than now is accepted before the clock was set back, so before every row.
+                && (order.accepted_at.ms() <= start_ms || order.accepted_at > self.now)
                 && order.leaves().is_positive()
                 && group(order)
         });

@@ -376,3 +376,25 @@ fn a_stop_that_the_same_bar_left_nothing_to_protect_does_not_end_its_entry() {
     let left: Vec<_> = world.book.orders.values().map(|order| (order.order_id, order.triggered)).collect();
     assert_eq!(left, [(entry, false), (entry.stop(), false)]);
 }
+
+#[test]
+fn a_clock_that_was_set_back_leaves_stops_and_the_daily_loss_at_work() {
+    let day_ms = 86_400_000;
+    let mut world = World::new();
+    world.wait(3 * day_ms);
+    world.flat("6800");
+    world.accepted(&buy("0.01"));
+    world.flat("6800");
+    assert_eq!(world.position(), a("0.01"));
+    // A person accepts that it was three days ahead; orders, prices and the baseline are from then.
+    world.wait(-3 * day_ms);
+    let fills = fills(&world.bar("6800", "6800", "6600", "6650"));
+    assert_eq!(fills.len(), 1, "{fills:?}");
+    assert_eq!(world.position(), Amount::ZERO);
+    assert_eq!(world.book.account.day.as_ref().map(|day| day.start), Some(world.now.day_start()));
+    // What was accepted in that future is no duplicate now.
+    world.flat("6800");
+    assert!(world.row_of(&buy("0.01"), "duplicate_order").passed);
+    world.accepted(&buy("0.01"));
+    assert!(!world.row_of(&buy("0.01"), "duplicate_order").passed);
+}

@@ -1,0 +1,432 @@
+//! What one sender does with the files it may make must never cost everybody the gate; what a person does to
+//! the home must never cost a request. One test an accident, over a real home with a disk that answers as the
+//! system would.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "clippy knows helpers of unit tests only"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use spoolgate::gate::actions;
+use spoolgate::gate::decide::{Lookups, Needs, decide, needs};
+use spoolgate::gate::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal};
+use spoolgate::gate::state::KeyRecord;
+use spoolgate::gate::{Change, Record, State};
+use spoolgate::home::batch::Outcome;
+use spoolgate::home::{Home, HomeError, Seams, layout};
+use spoolgate::host::clock::ManualClock;
+use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
+use spoolgate::host::entropy::SystemEntropy;
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::rules::{Rulebook, load};
+use spoolgate::state::{Store, fold};
+use spoolgate::trading;
+use spoolgate::wire::admin::{AdjustAccount, Algorithm, ImportMarket, RevokeKey};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::code::Code;
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId, Symbol};
+use spoolgate::wire::signing::{SignKey, VerifyKey};
+use spoolgate::wire::time::Time;
+
+const NOW: &str = "2026-02-21T12:00:00Z";
+const EPERM: i32 = 1;
+const EAGAIN: i32 = 11;
+const EACCES: i32 = 13;
+const EBUSY: i32 = 16;
+const ENOTDIR: i32 = 20;
+
+/// A real disk that answers some calls, named as `verb path` or `verb folder/`, with an error.
+struct Refusing {
+    disk: RealDisk,
+    errors: BTreeMap<String, i32>,
+}
+
+impl Refusing {
+    fn ask(&self, verb: &str, path: &Path) -> io::Result<()> {
+        let dir = path.parent().unwrap_or(path);
+        let error = self.errors.get(&format!("{verb} {}", path.display()));
+        let error = error.or_else(|| self.errors.get(&format!("{verb} {}/", dir.display())));
+        error.map_or(Ok(()), |code| Err(io::Error::from_raw_os_error(*code)))
+    }
+}
+
+impl Disk for Refusing {
+    fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
+        self.ask("read_dir", dir)?;
+        self.disk.read_dir(dir)
+    }
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.ask("stat", path)?;
+        self.disk.stat(path)
+    }
+    fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
+        self.ask("read", path)?;
+        self.disk.read(path, limit)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.ask("rename to", to)?;
+        self.disk.rename(from, to)
+    }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.ask("rename_new", from)?;
+        self.disk.rename_new(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+    fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
+        self.disk.write(path, bytes, mode, durable)
+    }
+    fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
+        self.disk.create_dir(path, mode)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_dir(dir)
+    }
+    fn sync_fs(&self, dir: &Path) -> io::Result<()> {
+        self.disk.sync_fs(dir)
+    }
+    fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
+        self.disk.open_log(path, access)
+    }
+}
+
+/// A home in a scratch folder.
+struct Scratch {
+    folder: tempfile::TempDir,
+    clock: Arc<ManualClock>,
+    errors: BTreeMap<String, i32>,
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        let folder = tempfile::tempdir().unwrap();
+        for dir in ["rules", "rules/strategies", "proposals/theses"] {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).join(dir);
+            fs::create_dir_all(folder.path().join(dir)).unwrap();
+            for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
+                if entry.file_type().unwrap().is_file() {
+                    fs::copy(entry.path(), folder.path().join(dir).join(entry.file_name())).unwrap();
+                }
+            }
+        }
+        let clock = Arc::new(ManualClock::at(now()));
+        let scratch = Scratch { folder, clock, errors: BTreeMap::new() };
+        layout::found(scratch.home(), &scratch.seams(), "test.invalid/room", &owner()).unwrap();
+        scratch
+    }
+
+    fn home(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        self.home().join(path)
+    }
+
+    fn seams(&self) -> Seams {
+        let disk = Refusing { disk: RealDisk::open(self.home()).unwrap(), errors: self.errors.clone() };
+        Seams { disk: Arc::new(disk), clock: self.clock.clone(), entropy: Arc::new(SystemEntropy) }
+    }
+
+    /// Opens the home and decides what is there.
+    fn run(&self) -> Result<Vec<Outcome>, HomeError> {
+        let mut home = Home::open(self.home(), self.seams())?;
+        let mut outcomes = Vec::new();
+        home.until_idle(false, &AtomicBool::new(false), &mut |outcome| outcomes.push(outcome.clone()))?;
+        home.finish("done")?;
+        Ok(outcomes)
+    }
+
+    /// What was decided, by file.
+    fn codes(&self) -> BTreeMap<String, Option<Code>> {
+        let outcomes = self.run().unwrap();
+        outcomes.into_iter().map(|outcome| (outcome.decision.file, outcome.decision.metadata.code)).collect()
+    }
+}
+
+fn now() -> Time {
+    Time::parse(NOW).unwrap()
+}
+
+fn owner() -> Principal {
+    Principal::parse("owner").unwrap()
+}
+
+#[test]
+fn what_the_gate_may_not_move_stays_and_everything_else_is_decided() {
+    // A directory of another user, one that somebody mounted, a file in a sticky folder.
+    for error in [EACCES, EBUSY, EPERM] {
+        let mut scratch = Scratch::new();
+        for name in ["foreign", "foreign.json"] {
+            fs::create_dir(scratch.at("spool/in").join(name)).unwrap();
+            scratch.errors.insert(format!("rename_new spool/in/{name}"), error);
+        }
+        fs::write(scratch.at("spool/in/other.json"), "[]").unwrap();
+        for _ in 0..2 {
+            let codes = scratch.codes();
+            assert!(codes.keys().all(|file| file == "other.json"), "{error}: {codes:?}");
+        }
+        assert!(scratch.at("spool/out/other.json.error.json").exists());
+    }
+    // That the gate may not write its own folders is not the sender's doing.
+    let mut scratch = Scratch::new();
+    fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
+    scratch.errors.insert("rename_new spool/in/r.json".to_owned(), EACCES);
+    assert!(scratch.run().is_err());
+}
+
+#[test]
+fn a_directory_whose_owner_closes_it_after_the_claim_does_not_stop_the_gate() {
+    let mut scratch = Scratch::new();
+    fs::create_dir(scratch.at("spool/in/d.json")).unwrap();
+    scratch.errors.insert("rename to spool/rejected/".to_owned(), EACCES);
+    assert_eq!(scratch.codes().get("d.json"), Some(&Some(Code::NotAFile)));
+    assert!(scratch.codes().is_empty());
+}
+
+#[test]
+fn a_file_under_a_lease_is_refused_and_the_gate_goes_on() {
+    let mut scratch = Scratch::new();
+    fs::write(scratch.at("spool/in/held.json"), "{}").unwrap();
+    fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
+    scratch.errors.insert("read spool/in/held.json".to_owned(), EAGAIN);
+    let codes = scratch.codes();
+    assert_eq!(codes.get("held.json"), Some(&Some(Code::Unreadable)), "{codes:?}");
+    assert_eq!(codes.get("other.json"), Some(&Some(Code::MalformedEnvelope)), "{codes:?}");
+}
+
+#[test]
+fn an_agents_folder_that_is_none_is_empty() {
+    let mut scratch = Scratch::new();
+    let principals = scratch.at("rules/principals.yaml");
+    let text = fs::read_to_string(&principals).unwrap();
+    fs::write(&principals, format!("{text}  - {{name: bot, role: agent, spool: bot}}\n")).unwrap();
+    scratch.errors.insert("read_dir spool/in/bot/new".to_owned(), ENOTDIR);
+    fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+}
+
+#[test]
+fn the_spool_of_an_agent_without_a_rule_keeps_what_waits_in_it() {
+    let scratch = Scratch::new();
+    fs::create_dir_all(scratch.at("spool/in/bot/new")).unwrap();
+    fs::write(scratch.at("spool/in/bot/new/exit.json"), "{}").unwrap();
+    assert!(scratch.codes().is_empty());
+    assert!(scratch.at("spool/in/bot/new/exit.json").exists());
+    // A directory that can be nobody's spool is refused.
+    fs::create_dir(scratch.at("spool/in/folder.json")).unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+}
+
+#[test]
+fn answers_are_written_into_files_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let disk = RealDisk::open(folder.path()).unwrap();
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "secret").unwrap();
+    let target = folder.path().join("x.tmp");
+    let write = || disk.write(Path::new("x.tmp"), b"answer", Mode::Shared, false);
+    fs::hard_link(&secret, &target).unwrap();
+    write().unwrap();
+    fs::remove_file(&target).unwrap();
+    std::os::unix::fs::symlink(&secret, &target).unwrap();
+    write().unwrap();
+    fs::remove_file(&target).unwrap();
+    // Opening a FIFO for writing would wait for a reader for ever.
+    let cwd = rustix::fs::CWD;
+    let mode = rustix::fs::Mode::from_raw_mode(0o666);
+    rustix::fs::mknodat(cwd, &target, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    write().unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"answer");
+    assert_eq!(fs::read(&secret).unwrap(), b"secret");
+}
+
+#[test]
+fn an_index_that_is_no_database_is_made_again() {
+    let scratch = Scratch::new();
+    fs::write(scratch.at("spool/in/a.json"), "{}").unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+    fs::write(scratch.at("state/state.db"), "not a database, and long enough to be looked at as one")
+        .unwrap();
+    fs::write(scratch.at("spool/in/b.json"), "{}").unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+}
+
+#[test]
+fn a_snapshot_that_does_not_fit_the_ledger_is_made_again() {
+    let scratch = Scratch::new();
+    let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
+    home.write_news().unwrap();
+    home.save_snapshot().unwrap();
+    let new_key = home.keyring().insert(&VerifyKey::Hmac([9; 32])).unwrap();
+    let payload = format!(
+        r#"{{"principal":"owner","key_id":"{new_key}","algorithm":"hmac-sha256","others_end":"2026-02-22T00:00:00Z"}}"#
+    );
+    let envelope = signed(&home, "keys.rotate", &payload);
+    let mut snapshot = home.store().snapshot().unwrap().unwrap();
+    fs::write(scratch.at("spool/in/r.json"), envelope).unwrap();
+    home.until_idle(false, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    // The ledger now ends a key that this state never had.
+    snapshot.state.keys.clear();
+    home.store().save_snapshot(&snapshot).unwrap();
+    let before = home.state().clone();
+    drop(home);
+    let again = Home::open(scratch.home(), scratch.seams()).unwrap();
+    assert_eq!(before.keys.len(), 2);
+    assert_eq!(again.state().keys, before.keys);
+}
+
+/// A request of the owner, signed with the key made with the home.
+fn signed(home: &Home, action: &str, payload: &str) -> String {
+    let key_id = home.state().keys.keys().next().unwrap().clone();
+    let key = home.keyring().sign_key(&key_id).unwrap().unwrap();
+    envelope(action, payload, &key).to_json()
+}
+
+fn envelope(action: &str, payload: &str, key: &SignKey) -> Envelope {
+    let mut envelope = Envelope {
+        id: RequestId::parse("r").unwrap(),
+        timestamp_text: NOW.to_owned(),
+        timestamp: now(),
+        action: action.to_owned(),
+        payload: payload.to_owned(),
+        source: owner(),
+        signature: String::new(),
+    };
+    envelope.signature = key.sign(&envelope.signing_string());
+    envelope
+}
+
+#[test]
+fn a_fault_that_quotes_a_whole_rule_file_fits_into_the_ledger() {
+    let scratch = Scratch::new();
+    let trend = scratch.at("rules/strategies/trend.yaml");
+    let text = fs::read_to_string(&trend).unwrap();
+    let long = format!("status: {}", "x".repeat(100_000));
+    assert!(text.contains("status: active"));
+    fs::write(&trend, text.replace("status: active", &long)).unwrap();
+    assert!(scratch.codes().is_empty());
+    let home = Home::open(scratch.home(), scratch.seams()).unwrap();
+    let fault = home.state().rulebook.fault.clone().unwrap();
+    assert!(fault.starts_with("rules/strategies/trend.yaml") && fault.len() <= 1000, "{}", fault.len());
+    // It is told once, not at every start.
+    assert!(scratch_is_quiet(home));
+}
+
+fn scratch_is_quiet(mut home: Home) -> bool {
+    let before = home.position().clone();
+    home.write_news().unwrap();
+    *home.position() == before
+}
+
+/// A request of `source` as it comes out of authentication.
+fn prepared(source: &str, action: &str, payload: Payload) -> Prepared {
+    let key = SignKey::Hmac([7; 32]);
+    let mut envelope = envelope(action, "{}", &key);
+    envelope.source = Principal::parse(source).unwrap();
+    let request_hash = envelope.request_hash();
+    let body = Ok(Body { rule: actions::find(action).unwrap(), payload });
+    let key_id = "0000000000000001".to_owned();
+    Prepared {
+        origin: Origin::Flat,
+        file: "r.json".to_owned(),
+        file_sha256: None,
+        file_bytes: None,
+        request: Ok(Authentic { envelope, key_id, request_hash, body }),
+    }
+}
+
+fn rulebook() -> Rulebook {
+    Rulebook::compile(&load::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap()).unwrap()
+}
+
+fn key(number: u8, ends_at: Option<Time>) -> Change {
+    Change::KeyAdded(KeyRecord {
+        key_id: format!("000000000000000{number}"),
+        principal: owner(),
+        algorithm: Algorithm::HmacSha256,
+        added_at: now(),
+        ends_at,
+        revoked_at: None,
+    })
+}
+
+fn code_of(state: &State, request: &Prepared) -> Option<Code> {
+    decide(state, &rulebook(), request, &Lookups::default(), now(), 9).decision.metadata.code
+}
+
+#[test]
+fn an_adjustment_that_the_book_cannot_hold_is_refused_before_it_is_folded() {
+    let mut state = State::default();
+    state.apply(&key(1, None)).unwrap();
+    state.book.account.peak_equity = Some(Amount::parse_exact("0.0000000001").unwrap());
+    let amount = Amount::parse_exact("7922816251426433759354395").unwrap();
+    let adjust = AdjustAccount { amount, reason: "r".to_owned() };
+    let request = prepared("owner", "account.adjust", Payload::Adjust(adjust));
+    assert_eq!(code_of(&state, &request), Some(Code::StateConflict));
+    assert!(state.book.apply(&trading::Change::AccountAdjusted { amount }).is_err());
+}
+
+#[test]
+fn the_last_key_of_a_person_that_does_not_end_cannot_be_revoked() {
+    let mut state = State::default();
+    state.apply(&key(1, None)).unwrap();
+    state.apply(&key(2, Some(now().plus_ms(60_000)))).unwrap();
+    let revoke = RevokeKey { key_id: "0000000000000001".to_owned(), reason: "r".to_owned() };
+    let request = prepared("owner", "keys.revoke", Payload::RevokeKey(revoke));
+    assert_eq!(code_of(&state, &request), Some(Code::StateConflict));
+    state.apply(&key(3, None)).unwrap();
+    assert_eq!(code_of(&state, &request), None);
+}
+
+#[test]
+fn nothing_is_looked_up_for_who_may_not_ask() {
+    let import = ImportMarket {
+        symbol: Symbol::parse("BTC-USD").unwrap(),
+        rows_sha256: "0".repeat(64),
+        row_count: 1,
+        file_sha256: "0".repeat(64),
+        file_name: "f".to_owned(),
+    };
+    let request = |source| prepared(source, "market.import", Payload::Import(import.clone()));
+    assert_eq!(needs(&request("trend-bot"), &rulebook()), Needs::default());
+    assert_eq!(needs(&request("stranger"), &rulebook()), Needs::default());
+    assert!(needs(&request("owner"), &rulebook()).rows.is_some());
+}
+
+#[test]
+fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
+    let (mut state, store) = (State::default(), Store::in_memory().unwrap());
+    state.apply(&key(1, None)).unwrap();
+    let mut outstanding = BTreeSet::new();
+    let mut request = prepared("owner", "portfolio.get", Payload::Portfolio);
+    for (seq, origin) in [(5, Origin::Local), (6, Origin::Flat)] {
+        let label = origin.label();
+        request.origin = origin;
+        let lookups = Lookups { seen: store.seen("owner", "r").unwrap(), ..Lookups::default() };
+        let decision = decide(&state, &rulebook(), &request, &lookups, now(), seq).decision;
+        assert_eq!(decision.metadata.code, None);
+        let record = Record::Decision(Box::new(decision));
+        fold(&mut state, &store, &mut outstanding, seq, &record).unwrap();
+        // Whoever else comes with this id through this spool finds it taken.
+        let seen = store.seen_in_spool(&label, "r").unwrap().unwrap();
+        assert_eq!((seen.source.as_str(), seen.seq), ("owner", 5));
+    }
+}
+
+#[test]
+fn refusals_hold_nothing_that_a_terminal_obeys() {
+    let message = Refusal::new(Code::NotFound, "a\u{9b}31m\u{1b}[2J\u{202e}b\u{e9}").message;
+    assert!(message.starts_with("a\\u{9b}31m\\u{1b}[2J\\u{202e}b\u{e9}; "), "{message}");
+}
