@@ -469,7 +469,7 @@ fn handle_outlives_the_watcher() {
     let decided = decisions(&home).unwrap();
     let ids = decided.values().filter(|d| d.source.as_deref() == Some("trend-bot"));
     assert_eq!(ids.count(), 12, "SPOOLGATE_SEED={seed}");
-    assert_eq!(fs::read_dir(home.join("spool/in/.local")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(home.join("spool/local/in")).unwrap().count(), 0);
 }
 
 #[test]
@@ -494,7 +494,7 @@ fn many_handles_at_once() {
     }
     succeed(&home, &["run", "--until-idle"]);
     check(&home, &[]);
-    assert_eq!(fs::read_dir(home.join("spool/out/.local")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(home.join("spool/local/out")).unwrap().count(), 0);
 }
 
 // --- storage ---
@@ -666,26 +666,23 @@ fn storage_the_disk_of_the_spool_is_full() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let request = file(&scratch, "r.json", &scratch.request("r", "portfolio.get", "{}"));
-    let script = format!(
-        r#"
-        fill "$folder/.ballast"
-        for command in handle submit; do
-            code=0; "$0" --home "$1" $command '{}' > /dev/null 2> "$1/said" || code=$?
-            test $code = 6 || {{ echo "$command: exit $code"; cat "$1/said"; exit 1; }}
+    for (command, folder) in [("submit", "spool/in"), ("handle", "spool/local/in")] {
+        let script = format!(
+            r#"
+            fill "$folder/.ballast"
+            code=0; "$0" --home "$1" {command} '{}' > /dev/null 2> "$1/said" || code=$?
+            test $code = 6 || {{ echo "{command}: exit $code"; cat "$1/said"; exit 1; }}
             grep -q 'No space left on device' "$1/said" || {{ cat "$1/said"; exit 1; }}
-        done
-        rm "$folder/.ballast" "$1/said""#,
-        request.display()
-    );
-    if on_small_disk(&home, "spool/in", 64, &script).is_some() {
-        let left: Vec<_> =
-            fs::read_dir(home.join("spool/in")).unwrap().map(|e| e.unwrap().file_name()).collect();
-        assert_eq!(left, [".local"]);
-        assert_eq!(fs::read_dir(home.join("spool/in/.local")).unwrap().count(), 0);
-        let done = handle(&home, &request);
-        assert!(done.status.success(), "{}", show(&done));
-        check(&home, &[]);
+            rm "$folder/.ballast" "$1/said""#,
+            request.display()
+        );
+        if on_small_disk(&home, folder, 64, &script).is_some() {
+            assert_eq!(fs::read_dir(home.join(folder)).unwrap().count(), 0, "{folder}");
+        }
     }
+    let done = handle(&home, &request);
+    assert!(done.status.success(), "{}", show(&done));
+    check(&home, &[]);
 }
 
 // --- watching ---
@@ -772,14 +769,14 @@ fn half_written() {
 }
 
 // Without spool/work every file in the spool was taken for gone and never answered; without spool/rejected
-// refused files stayed in spool/work and were decided again at a later start; without spool/in/.local `handle`
+// refused files stayed in spool/work and were decided again at a later start; without spool/local/in `handle`
 // took the home for none.
 #[test]
 fn folders_that_are_gone_are_made_again() {
     let scratch = Scratch::new();
     let home = scratch.home();
     let mut watcher = Running::watch(&home);
-    for folder in ["spool/work", "spool/rejected", "spool/in/.local", "spool/out/.local"] {
+    for folder in ["spool/work", "spool/rejected", "spool/local/in", "spool/local/out"] {
         fs::remove_dir(home.join(folder)).unwrap();
     }
     let sent = [scratch.query("r1"), Sent::new("bad.json", b"{}".to_vec())];

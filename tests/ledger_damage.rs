@@ -560,9 +560,9 @@ fn agents_cannot_write_the_start_of_a_line() {
     place.disk.put(format!("spool/in/{}.json", &raw[..90]), b"{}");
     place
         .disk
-        .put("spool/in/.local/e1.json", format!(r#"{{"id":"{HOSTILE}","prev":"\n{HOSTILE}"}}"#).as_bytes());
-    place.disk.put("spool/in/.local/e2.json", raw.as_bytes());
-    place.disk.put("spool/in/.local/e3.json", format!("\n{}", &raw[1..]).as_bytes());
+        .put("spool/local/in/e1.json", format!(r#"{{"id":"{HOSTILE}","prev":"\n{HOSTILE}"}}"#).as_bytes());
+    place.disk.put("spool/local/in/e2.json", raw.as_bytes());
+    place.disk.put("spool/local/in/e3.json", format!("\n{}", &raw[1..]).as_bytes());
     place.disk.put(
         "spool/in/e4.json",
         format!(r#"{{"id":"e4","timestamp":"2026-03-02T12:00:00Z","action":"{HOSTILE}","payload":{{}},"source":"{HOSTILE}","signature":"ab"}}"#).as_bytes(),

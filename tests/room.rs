@@ -44,6 +44,7 @@ const EAGAIN: i32 = 11;
 const EACCES: i32 = 13;
 const EBUSY: i32 = 16;
 const ENOTDIR: i32 = 20;
+const ENOSPC: i32 = 28;
 
 /// A real disk that answers some calls, named as `verb path` or `verb folder/`, with an error.
 struct Refusing {
@@ -97,7 +98,30 @@ impl Disk for Refusing {
         self.disk.sync_fs(dir)
     }
     fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
-        self.disk.open_log(path, access)
+        let log = self.disk.open_log(path, access)?;
+        let full = self.ask("append", path).is_err();
+        Ok(if full { Box::new(FullLog(log)) } else { log })
+    }
+}
+
+/// A log on a full disk.
+struct FullLog(Box<dyn LogFile>);
+
+impl LogFile for FullLog {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn append(&self, _: &[u8]) -> io::Result<()> {
+        Err(io::Error::from_raw_os_error(ENOSPC))
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+    fn drop_cache(&self) -> io::Result<()> {
+        self.0.drop_cache()
     }
 }
 
@@ -429,4 +453,96 @@ fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
 fn refusals_hold_nothing_that_a_terminal_obeys() {
     let message = Refusal::new(Code::NotFound, "a\u{9b}31m\u{1b}[2J\u{202e}b\u{e9}").message;
     assert!(message.starts_with("a\\u{9b}31m\\u{1b}[2J\\u{202e}b\u{e9}; "), "{message}");
+}
+
+/// Orders that fill `orders.list` with more than a ledger line holds, so that its answer lies in a blob.
+fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
+    let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
+    let key = home.state().keys.values().next().unwrap().key_id.clone();
+    let key = home.keyring().sign_key(&key).unwrap().unwrap();
+    let mut envelope = Envelope {
+        id: RequestId::parse("fills").unwrap(),
+        timestamp_text: NOW.to_owned(),
+        timestamp: now(),
+        action: "fills.list".to_owned(),
+        payload: r#"{"since":"2026-01-01T00:00:00Z"}"#.to_owned(),
+        source: owner(),
+        signature: String::new(),
+    };
+    envelope.signature = key.sign(&envelope.signing_string());
+    // Fills in the index alone are enough: the answer is what counts here.
+    let fill = r#"{"order_id":"o-1","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","price":"1","size":"1","multiplier":"1","fee":"0","liquidity":"maker","realised":"0","market_time":"2026-02-21T12:00:00Z","recorded_at":"2026-02-21T12:00:00Z"}"#;
+    for n in 0..60 {
+        home.store().insert_fill(1, n, &serde_json::from_str(fill).unwrap()).unwrap();
+    }
+    let bytes = envelope.to_json().into_bytes();
+    fs::write(scratch.at("spool/in/fills.json"), &bytes).unwrap();
+    home.until_idle(false, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    home.finish("done").unwrap();
+    let blobs: Vec<PathBuf> =
+        fs::read_dir(scratch.at("audit/blobs")).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(blobs.len(), 1);
+    (bytes, blobs[0].clone())
+}
+
+/// A replay whose stored answer needs a blob that is gone was sealed first and could then not be answered, now
+/// and at every later start: one agent's file ended the gate for good.
+#[test]
+fn a_lost_blob_costs_its_own_request_only() {
+    let scratch = Scratch::new();
+    let (request, blob) = with_an_answer_in_a_blob(&scratch);
+    let answered = fs::read(scratch.at("spool/out/fills.json")).unwrap();
+    fs::write(scratch.at("spool/in/again.json"), &request).unwrap();
+    assert_eq!(scratch.codes().get("again.json"), Some(&None), "with the blob it is a replay");
+    fs::remove_file(blob).unwrap();
+    fs::write(scratch.at("spool/in/again.json"), &request).unwrap();
+    fs::write(scratch.at("spool/in/other.json"), "{}").unwrap();
+    let codes = scratch.codes();
+    assert_eq!(codes.get("again.json"), Some(&Some(Code::Internal)));
+    assert_eq!(codes.get("other.json"), Some(&Some(Code::MalformedEnvelope)));
+    assert_eq!(
+        fs::read(scratch.at("spool/out/fills.json")).unwrap(),
+        answered,
+        "the answer that stands stays"
+    );
+    assert!(scratch.codes().is_empty());
+}
+
+/// A full disk under a restarting service counted as an attempt of every request that waited: after three of
+/// them healthy requests, exits among them, were refused as poisoned.
+#[test]
+fn a_failing_disk_is_no_attempt_of_the_request() {
+    let mut scratch = Scratch::new();
+    fs::write(scratch.at("spool/work/1~1~flat~r.json"), "{}").unwrap();
+    scratch.errors.insert("append audit/log-00000001.jsonl".to_owned(), ENOSPC);
+    for _ in 0..5 {
+        assert!(scratch.run().is_err());
+        let left: Vec<_> =
+            fs::read_dir(scratch.at("spool/work")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["1~1~flat~r.json"]);
+    }
+    scratch.errors.clear();
+    assert_eq!(scratch.codes().get("r.json"), Some(&Some(Code::MalformedEnvelope)));
+    assert!(fs::read_dir(scratch.at("spool/work")).unwrap().next().is_none());
+}
+
+/// With a link in place of its `new`, an agent had the gate move files from anywhere into `spool/work`.
+#[test]
+fn a_link_on_the_way_to_an_agents_files_leads_nowhere() {
+    let scratch = Scratch::new();
+    let principals = scratch.at("rules/principals.yaml");
+    let text = fs::read_to_string(&principals).unwrap();
+    fs::write(&principals, format!("{text}  - {{name: bot, role: agent, spool: bot}}\n")).unwrap();
+    assert!(scratch.codes().is_empty());
+    fs::create_dir(scratch.at("elsewhere")).unwrap();
+    fs::write(scratch.at("elsewhere/secret.json"), "{}").unwrap();
+    fs::remove_dir(scratch.at("spool/in/bot/new")).unwrap();
+    std::os::unix::fs::symlink(scratch.at("elsewhere"), scratch.at("spool/in/bot/new")).unwrap();
+    let disk = RealDisk::open(scratch.home()).unwrap();
+    let inside = Path::new("spool/in/bot/new/secret.json");
+    assert!(disk.read(inside, 100).is_err());
+    assert!(disk.stat(inside).is_err());
+    assert!(disk.rename_new(inside, Path::new("spool/work/1~1~agent-bot~secret.json")).is_err());
+    assert!(scratch.codes().is_empty());
+    assert!(scratch.at("elsewhere/secret.json").exists());
 }

@@ -48,7 +48,7 @@ pub fn random_name() -> Result<String> {
 /// [`HomeError`] where the home cannot decide. A request that no gate has claimed is withdrawn then; one that
 /// was claimed is decided at the next start.
 pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
-    let folder = home.join("spool/in/.local");
+    let folder = home.join("spool/local/in");
     if !folder.is_dir() && home.join(segment::path(1)).is_file() {
         // A home without its empty folders, as from a copy or an archive, is a home.
         layout::make_folders(real_seams(home)?.disk.as_ref())
@@ -71,7 +71,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         let _ = fs::remove_file(&hidden);
         HomeError::disk(&pending, source)
     })?;
-    let answer = home.join("spool/out/.local").join(&name);
+    let answer = home.join("spool/local/out").join(&name);
     let deadline = Instant::now() + WAIT;
     while Instant::now() < deadline {
         if let Ok(bytes) = fs::read(&answer)

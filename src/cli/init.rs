@@ -1,7 +1,8 @@
 //! `spoolgate init`: a new home.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -87,9 +88,14 @@ pub fn write_template(home: &Path) -> Result<()> {
     for (path, text) in TEMPLATE {
         let path = home.join(path);
         if let Some(folder) = path.parent() {
-            fs::create_dir_all(folder).with_context(|| format!("folder `{}`", folder.display()))?;
+            // Whatever the umask is, only the owner may write rules.
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o755)
+                .create(folder)
+                .with_context(|| format!("folder `{}`", folder.display()))?;
         }
-        match OpenOptions::new().create_new(true).write(true).open(&path) {
+        match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
             Ok(mut file) => file.write_all(text.as_bytes())?,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),

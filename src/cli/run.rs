@@ -38,6 +38,12 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 /// Opens a home and says what recovery found.
 pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     let mut open = Home::open(home, real_seams(home)?)?;
+    if open.index_was_elsewhere {
+        output.remark(
+            "state.db spoke of lines that this ledger does not have, or was damaged: if no older copy was restored, \
+             compare with a head noted elsewhere (`audit verify --head`). The state was made again from the ledger",
+        );
+    }
     if let Found::Torn(rest) = &open.found {
         output.remark(&format!(
             "the last run ended inside a batch: {} bytes at offset {} were never sealed and are kept as they are; \

@@ -104,9 +104,10 @@ fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent
     let mut n = 0;
     loop {
         let name = if n == 0 { format!("{stem}.json") } else { format!("{stem}.{n}.json") };
-        let mut answers = vec![out.join(format!("{name}.error.json"))];
-        answers.extend(id.as_ref().map(|id| out.join(format!("{id}.json"))));
-        let answers = answers.into_iter().map(|path| (path.clone(), version(&path))).collect();
+        // The id's answer first: anybody can have junk under this file name refused.
+        let by_id = id.as_ref().map(|id| out.join(format!("{id}.json")));
+        let by_file = out.join(format!("{name}.error.json"));
+        let answers = by_id.into_iter().chain([by_file]).map(|path| (path.clone(), version(&path))).collect();
         // A link fails where a rename would replace a request that waits under this name.
         match fs::hard_link(&hidden, dropped.join(&name)) {
             Ok(()) => {

@@ -48,6 +48,8 @@ pub struct Lookups {
     pub seen: Option<Seen>,
     /// The request of any source under this id in this spool.
     pub seen_in_spool: Option<Seen>,
+    /// Whether the stored answer of `seen` cannot be made again, because a blob is missing or damaged.
+    pub answer_is_lost: bool,
     /// The closed order.
     pub closed_order: Option<ClosedOrder>,
     /// Fills since, oldest first, at most [`FILLS_MAX`] + 1.
@@ -137,9 +139,9 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         return finish(turn, decision, Vec::new(), Vec::new());
     }
     let mut blobs = Vec::new();
-    // What is refused for its size is not kept either: its hash is in the line.
-    let too_large = matches!(&authentic.body, Err(refusal) if refusal.code == Code::TooLarge);
-    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| !too_large);
+    // What is no payload of any action is kept only where it is small: its hash is in the line.
+    let is_kept = authentic.body.is_ok() || authentic.envelope.payload.len() <= MEMBER_BYTES_MAX;
+    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| is_kept);
     let outcome = match &authentic.body {
         Err(refusal) => Err(refusal.clone()),
         Ok(body) => {
@@ -181,6 +183,13 @@ fn may_answer_by_id(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic) 
         let what =
             format!("file `{}`: `{}` is not bound to this spool directory", request.file, envelope.source);
         return Err(Refusal::new(Code::WrongSpool, what));
+    }
+    if let Some(seen) = turn.lookups.seen.as_ref().filter(|_| turn.lookups.answer_is_lost) {
+        let what = format!(
+            "file `{}`: the stored answer in ledger line {} cannot be made again, audit/blobs lacks a part of it",
+            request.file, seen.seq
+        );
+        return Err(Refusal::new(Code::Internal, what));
     }
     let other = [&turn.lookups.seen, &turn.lookups.seen_in_spool]
         .into_iter()

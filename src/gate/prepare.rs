@@ -21,7 +21,7 @@ use crate::wire::time::Time;
 /// Which spool a file came through; the answer goes the same way back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Origin {
-    /// `spool/in/.local`: the gate's own user at a command line.
+    /// `spool/local/in`: the gate's own user at a command line.
     Local,
     /// `spool/in`.
     Flat,
@@ -51,7 +51,7 @@ impl Origin {
     /// Folder of the answers, below the spool.
     pub fn answer_dir(&self) -> String {
         match self {
-            Origin::Local => "out/.local".to_owned(),
+            Origin::Local => "local/out".to_owned(),
             Origin::Flat => "out".to_owned(),
             Origin::Agent(name) => format!("out/{name}"),
         }

@@ -176,6 +176,9 @@ impl Home {
         if request.origin != Origin::Local {
             lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id)?;
         }
+        if let Some(seen) = lookups.seen.as_ref().filter(|seen| seen.seq < self.ledger.position().seq) {
+            lookups.answer_is_lost = matches!(self.answer(seen.seq), Err(HomeError::AnswerLost(_)));
+        }
         let needs = needs(request, &self.rulebook);
         if let Some(order_id) = needs.closed_order {
             lookups.closed_order = self.store.closed_order(order_id)?;
@@ -331,7 +334,7 @@ impl Home {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        decision.answer(blob.as_deref()).map_err(HomeError::Record)
+        decision.answer(blob.as_deref()).map_err(HomeError::AnswerLost)
     }
 
     /// The answer of line `seq`, made again from the ledger.

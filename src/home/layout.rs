@@ -1,5 +1,6 @@
 //! The folders of a home, and making a new one.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use crate::ledger::log::LogSigner;
 use crate::ledger::note::SignerKey;
 use crate::rules::principals::Role;
 use crate::rules::{Bundle, Rulebook, load};
+use crate::spool::claim;
 use crate::wire::admin::Algorithm;
 use crate::wire::ids::Principal;
 use crate::wire::signing::{SignKey, VerifyKey, hex};
@@ -37,14 +39,17 @@ pub const FOLDERS: &[(&str, Mode)] = &[
     ("council/cases", Mode::Shared),
     ("spool", Mode::Shared),
     ("spool/in", Mode::Shared),
-    ("spool/in/.local", Mode::Private),
+    // Beside `in` and not below it: whoever may write there could move it away.
+    ("spool/local", Mode::Private),
+    ("spool/local/in", Mode::Private),
     ("spool/out", Mode::Shared),
-    ("spool/out/.local", Mode::Private),
+    ("spool/local/out", Mode::Private),
     ("spool/work", Mode::Private),
     ("spool/rejected", Mode::Private),
-    ("audit", Mode::Shared),
+    // What one agent asked is not for another to read.
+    ("audit", Mode::Private),
     ("audit/blobs", Mode::Private),
-    ("audit/rulebooks", Mode::Shared),
+    ("audit/rulebooks", Mode::Private),
     ("state", Mode::Private),
 ];
 
@@ -69,7 +74,13 @@ pub fn make_agent_spools<'a>(
         for folder in
             [own.clone(), own.join("tmp"), own.join("new"), Path::new("spool/out").join(agent.as_str())]
         {
-            disk.create_dir(&folder, Mode::Shared)?;
+            match disk.create_dir(&folder, Mode::Shared) {
+                // What the agent put in its own folder's place is for it to mend; the others go on.
+                Err(error) if claim::is_senders_doing(&error) || error.kind() == ErrorKind::AlreadyExists => {
+                    break;
+                }
+                other => other?,
+            }
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::rulebook::{self, Watched};
-use crate::gate::record::{Event, Record};
+use crate::gate::record::{Event, Genesis, Record};
 use crate::gate::state::ClockFault;
 use crate::gate::{Change, State};
 use crate::host::clock::Clock;
@@ -71,6 +71,9 @@ pub enum HomeError {
     /// A ledger line that this program cannot fold.
     #[error("ledger: {0}")]
     Record(String),
+    /// An answer that cannot be made again.
+    #[error("a stored answer cannot be made again: {0}")]
+    AnswerLost(String),
     /// The disk, outside the ledger.
     #[error("`{path}`: {source}")]
     Disk {
@@ -164,6 +167,8 @@ pub struct Home {
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
     pub found: Found,
+    /// Whether state.db spoke of lines that this ledger does not have, or was damaged, and was made again.
+    pub index_was_elsewhere: bool,
     /// Hears of events once they are durable.
     pub(super) on_event: Option<OnEvent>,
     pub(super) rules: Arc<dyn RuleSource>,
@@ -174,7 +179,7 @@ pub struct Home {
 ///
 /// # Errors
 /// [`HomeError`].
-pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<crate::gate::record::Genesis, HomeError> {
+pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> {
     let path = segment::path(1);
     let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file = disk.open_log(&path, Access::Read).map_err(|source| match source.kind() {
@@ -244,6 +249,12 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
+        let (lock, genesis) = Home::lock(root, &seams)?;
+        Home::assemble(root, seams, Home::parts(root, lock)?, &genesis.origin)
+    }
+
+    /// Takes the lock and makes the folders that are missing.
+    fn lock(root: &Path, seams: &Seams) -> Result<(Option<HomeLock>, Genesis), HomeError> {
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -254,13 +265,17 @@ impl Home {
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
         let genesis = read_genesis(root, seams.disk.as_ref())?;
         super::layout::make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(root, source))?;
-        let parts = Parts {
+        Ok((Some(lock), genesis))
+    }
+
+    /// The parts of a home on disk.
+    fn parts(root: &Path, lock: Option<HomeLock>) -> Result<Parts, HomeError> {
+        Ok(Parts {
             rules: Arc::new(RuleFolder::of(root)),
             keyring: SqliteKeyring::open(root, false)?,
             store: Store::open(root)?,
-            lock: Some(lock),
-        };
-        Home::assemble(root, seams, parts, &genesis.origin)
+            lock,
+        })
     }
 
     /// The same from parts that need not be on disk, for simulations: everything else goes through `seams`.
@@ -279,7 +294,9 @@ impl Home {
             ) => {
                 store.clear()?;
                 let forward = roll_forward(&seams, &store, origin, &keys, false)?;
-                Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?
+                let mut home = Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?;
+                home.index_was_elsewhere = true;
+                home
             }
             forward => Home::over(root, seams, Parts { rules, keyring, store, lock }, forward?)?,
         };
@@ -312,7 +329,8 @@ impl Home {
         (ledger, found, folded): (Ledger, Found, Folded),
     ) -> Result<Home, HomeError> {
         let Parts { rules, keyring, store, lock } = parts;
-        let rulebook = rulebook::kept(seams.disk.as_ref(), &folded.state.rulebook.hash)?;
+        let rulebook =
+            rulebook::kept_or_present(seams.disk.as_ref(), &folded.state.rulebook.hash, rules.as_ref())?;
         let mut home = Home {
             root: root.to_owned(),
             keyring: CachedKeyring::new(keyring),
@@ -327,6 +345,7 @@ impl Home {
             events: Vec::new(),
             lines_since_snapshot: folded.lines,
             found,
+            index_was_elsewhere: false,
             on_event: None,
             seams,
             rules,
@@ -423,7 +442,7 @@ impl Home {
             let key = (claim.origin.label(), claim.file.clone(), self.claim_sha256(&claim)?);
             match decided.get(&key).filter(|(batch, _)| *batch >= claim.batch) {
                 Some((_, kept)) => {
-                    undelivered.insert(format!("out/.local/{}", claim.file));
+                    undelivered.insert(format!("local/out/{}", claim.file));
                     to_retire.push((claim, kept.clone()));
                 }
                 None => self.left_behind.push_back(claim),
@@ -431,10 +450,14 @@ impl Home {
         }
         for (answer, seq) in newest {
             // An answer handed to a command is removed by it; where the claim is gone, that was before.
-            if answer.starts_with("out/.local/") && !undelivered.contains(&answer) {
+            if answer.starts_with("local/out/") && !undelivered.contains(&answer) {
                 continue;
             }
-            let bytes = self.answer_bytes(seq)?;
+            let bytes = match self.answer_bytes(seq) {
+                // It cannot be mended, and nobody else must wait for it.
+                Err(HomeError::AnswerLost(_)) => continue,
+                other => other?,
+            };
             let fail = |source| HomeError::disk(&publish::path_of(&answer), source);
             publish::publish_again(disk.as_ref(), &answer, &bytes).map_err(fail)?;
         }
@@ -509,17 +532,21 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
-        let path = root.join(crate::state::store::STATE_FILE);
+        let path = root.join(STATE_FILE);
         let was_there = path.exists();
-        let before = match Home::open(root, seams.clone()) {
+        // One lock throughout: a gate that came in between would go on with an index that is removed under it.
+        let (mut lock, genesis) = Home::lock(root, &seams)?;
+        let opened = Home::parts(root, None)
+            .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));
+        let before = match opened {
             Ok(_) if !was_there => None,
             Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
             // A state.db that cannot be used is what this is for.
             Err(HomeError::Store(_)) => None,
             Err(error) => return Err(error),
         };
-        Store::remove(root).map_err(|source| HomeError::disk(&root.join(STATE_FILE), source))?;
-        let again = Home::open(root, seams)?;
+        Store::remove(root).map_err(|source| HomeError::disk(&path, source))?;
+        let again = Home::assemble(root, seams, Home::parts(root, lock.take())?, &genesis.origin)?;
         let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
         let same = before.is_some_and(|before| before == after);
         Ok((again, same))

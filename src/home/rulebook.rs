@@ -7,7 +7,7 @@ use super::open::{Home, HomeError};
 use crate::gate::Change;
 use crate::gate::record::{Event, Record};
 use crate::host::disk::{self, Disk, Mode};
-use crate::rules::load::HALT_FILE;
+use crate::rules::load::{HALT_FILE, RuleSource};
 use crate::rules::{Bundle, Rulebook};
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
@@ -70,6 +70,24 @@ pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
     }
     let bundle = Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)?;
     Ok(Rulebook::compile(&bundle)?)
+}
+
+/// The rulebook kept under this hash; where it was lost, the rule files as they are now: exits must not
+/// wait for a copy that may never come back. If they differ, the next batch says so.
+///
+/// # Errors
+/// Why there is neither: what is wrong with the kept one.
+pub(super) fn kept_or_present(
+    disk: &dyn Disk,
+    hash: &str,
+    rules: &dyn RuleSource,
+) -> Result<Rulebook, HomeError> {
+    kept(disk, hash).or_else(|lost| {
+        let Ok(bundle) = rules.load() else { return Err(lost) };
+        let Ok(book) = Rulebook::compile(&bundle) else { return Err(lost) };
+        keep(disk, &bundle)?;
+        Ok(book)
+    })
 }
 
 impl Home {

@@ -34,13 +34,20 @@ impl Home {
         if let Some(claim) = self.left_behind.pop_front() {
             // Alone in its batch: if it kills the gate again, nothing else goes with it.
             let work = Path::new(claim::WORK_DIR);
-            let again = claim::begin_again(self.seams.disk.as_ref(), claim)
+            let again = claim::begin_again(self.seams.disk.as_ref(), claim.clone())
                 .map_err(|source| HomeError::disk(work, source))?;
             let claimed: Vec<Claimed> = match again {
                 Looked::Claimed(claimed) => vec![*claimed],
                 Looked::Unfinished | Looked::Skipped => Vec::new(),
             };
-            return Ok(Round { outcomes: self.process(claimed)?, more: true });
+            let begun = claimed.first().map(|begun| begun.claim.clone());
+            let processed = self.process(claimed);
+            if let (Err(_), Some(begun)) = (&processed, begun) {
+                // The disk failed, not the request: this is no attempt of its own. Should the disk refuse that
+                // too, it counts as one.
+                let _ = claim::give_back(self.seams.disk.as_ref(), &begun, &claim);
+            }
+            return Ok(Round { outcomes: processed?, more: true });
         }
         let batch = self.ledger.position().batch;
         let found = self

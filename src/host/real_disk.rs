@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags};
+use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags, ResolveFlags};
 
 use super::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
 
@@ -34,10 +34,27 @@ impl RealDisk {
         &self.path
     }
 
+    /// The folder that a path's last component is looked up in, and that component. Folders deeper than
+    /// `spool/in` lie in other users' hands: they are opened anew each time without following a link on the
+    /// way, or a folder swapped for a link would have the gate move files from anywhere.
+    fn place<'a>(&'a self, path: &'a Path) -> io::Result<(Folder<'a>, &'a Path)> {
+        if path.components().count() <= OWN_DEPTH {
+            return Ok((Folder::Root(self.root.as_fd()), path));
+        }
+        let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
+        let parent = rfs::openat2(&self.root, parent, flags, rfs::Mode::empty(), resolve)?;
+        Ok((Folder::Opened(parent), Path::new(name)))
+    }
+
     fn open_at(&self, path: &Path, flags: OFlags, mode: rfs::Mode) -> io::Result<OwnedFd> {
         let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let (folder, name) = self.place(path)?;
         loop {
-            match rfs::openat(&self.root, path, flags, mode) {
+            match rfs::openat(&folder, name, flags, mode) {
                 Err(rustix::io::Errno::INTR) => {}
                 other => return Ok(other?),
             }
@@ -47,6 +64,26 @@ impl RealDisk {
     fn open_dir(&self, dir: &Path) -> io::Result<OwnedFd> {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, rfs::Mode::empty())
+    }
+}
+
+/// Components of paths whose folders are the gate's own: `spool/in/<name>`.
+const OWN_DEPTH: usize = 3;
+
+/// A folder to look a name up in.
+enum Folder<'a> {
+    /// The home.
+    Root(BorrowedFd<'a>),
+    /// One opened for this look-up.
+    Opened(OwnedFd),
+}
+
+impl AsFd for Folder<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Folder::Root(root) => *root,
+            Folder::Opened(folder) => folder.as_fd(),
+        }
     }
 }
 
@@ -99,7 +136,11 @@ impl Disk for RealDisk {
     }
 
     fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        match rfs::statat(&self.root, path, AtFlags::SYMLINK_NOFOLLOW) {
+        let (folder, name) = match self.place(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            other => other?,
+        };
+        match rfs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat_of(&stat))),
             Err(rustix::io::Errno::NOENT) => Ok(None),
             Err(error) => Err(error.into()),
@@ -122,15 +163,18 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rfs::renameat(&self.root, from, &self.root, to)?)
+        let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
+        Ok(rfs::renameat(&from_folder, from, &to_folder, to)?)
     }
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        Ok(rfs::renameat_with(&self.root, from, &self.root, to, RenameFlags::NOREPLACE)?)
+        let ((from_folder, from), (to_folder, to)) = (self.place(from)?, self.place(to)?);
+        Ok(rfs::renameat_with(&from_folder, from, &to_folder, to, RenameFlags::NOREPLACE)?)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        Ok(rfs::unlinkat(&self.root, path, AtFlags::empty())?)
+        let (folder, name) = self.place(path)?;
+        Ok(rfs::unlinkat(&folder, name, AtFlags::empty())?)
     }
 
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
@@ -154,7 +198,8 @@ impl Disk for RealDisk {
             Mode::Private => 0o700,
             Mode::Shared => 0o755,
         };
-        match rfs::mkdirat(&self.root, path, rfs::Mode::from_raw_mode(bits)) {
+        let (folder, name) = self.place(path)?;
+        match rfs::mkdirat(&folder, name, rfs::Mode::from_raw_mode(bits)) {
             Ok(()) => Ok(()),
             Err(rustix::io::Errno::EXIST) if self.stat(path)?.is_some_and(|s| s.kind == Kind::Directory) => {
                 Ok(())

@@ -127,7 +127,7 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
 
 /// Whether an error is what a sender can bring about with permissions, mounts or links of its own: it must
 /// cost the sender its request, never everybody the gate.
-pub(super) fn is_senders_doing(error: &io::Error) -> bool {
+pub fn is_senders_doing(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::PermissionDenied
@@ -283,6 +283,14 @@ pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
         return Ok(claimed(next, shown, Err(Refusal::new(Code::Internal, what))));
     }
     reread(disk, next, shown)
+}
+
+/// Puts a claim back under the name it had before it was begun again.
+///
+/// # Errors
+/// What the disk says.
+pub fn give_back(disk: &dyn Disk, begun: &ClaimName, before: &ClaimName) -> io::Result<()> {
+    disk.rename_new(&path_of_claim(begun), &path_of_claim(before))
 }
 
 /// Removes a decided claim, or keeps its bytes under `kept` below the spool.

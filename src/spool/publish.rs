@@ -21,7 +21,7 @@ pub fn publish(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             if let Some(dir) = path.parent() {
                 // Answers to commands are the gate's own user's.
-                let mode = if dir.ends_with(".local") { Mode::Private } else { Mode::Shared };
+                let mode = if dir.ends_with("local/out") { Mode::Private } else { Mode::Shared };
                 disk.create_dir(dir, mode)?;
             }
             disk::replace(disk, &path, bytes, Mode::Shared, false)

@@ -28,7 +28,7 @@ const UNFINISHED_MAX: usize = 4096;
 /// Folder of one spool below the home.
 pub fn folder(origin: &Origin) -> PathBuf {
     match origin {
-        Origin::Local => PathBuf::from("spool/in/.local"),
+        Origin::Local => PathBuf::from("spool/local/in"),
         Origin::Flat => PathBuf::from("spool/in"),
         Origin::Agent(name) => Path::new("spool/in").join(name.as_str()).join("new"),
     }

@@ -197,7 +197,7 @@ impl Sent {
 /// Names in a folder but for the ones for commands.
 pub fn names(folder: &Path) -> BTreeSet<OsString> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    entries.map(|entry| entry.unwrap().file_name()).filter(|name| name != ".local").collect()
+    entries.map(|entry| entry.unwrap().file_name()).collect()
 }
 
 /// Files of a folder with their bytes, but for the ones for commands.
