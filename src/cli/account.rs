@@ -5,9 +5,8 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
 
-use super::handover;
+use super::handover::{self, Person};
 use super::output::Output;
 
 /// The commands.
@@ -30,9 +29,8 @@ pub struct Args {
     /// Why.
     #[arg(long)]
     reason: String,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Runs a command.
@@ -46,9 +44,8 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         bail!("the amount is {amount}; it must be above 0");
     }
     let signed = if is_deposit { amount } else { -amount };
-    let person = Principal::parse(&args.person)?;
     let payload = serde_json::json!({"amount": signed, "reason": args.reason});
-    handover::administer(home, &person, "account.adjust", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, "account.adjust", &payload, output, |answer| {
         let cash = handover::value(answer, "AccountAdjusted", "cash");
         format!("the account holds {cash} in cash (ledger line {})", answer.audit_ref)
     })

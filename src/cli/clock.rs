@@ -4,9 +4,8 @@ use std::path::Path;
 
 use anyhow::Result;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
 
-use super::handover;
+use super::handover::{self, Person};
 use super::output::Output;
 
 /// The commands.
@@ -23,17 +22,15 @@ pub struct Args {
     /// Why.
     #[arg(long)]
     reason: String,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Accept(args) = command;
-    let person = Principal::parse(&args.person)?;
     let payload = serde_json::json!({"reason": args.reason});
-    handover::administer(home, &person, "clock.accept", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, "clock.accept", &payload, output, |answer| {
         format!("the clock is accepted, entries go on (ledger line {})", answer.audit_ref)
     })
 }

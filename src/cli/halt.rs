@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
 
+use super::handover::{self, Person};
+use super::look;
 use super::output::Output;
-use super::{handover, look};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -34,9 +34,8 @@ pub struct SetArgs {
     /// Why.
     #[arg(long)]
     reason: String,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Clear a halt.
@@ -51,26 +50,23 @@ pub struct ClearArgs {
     /// Why.
     #[arg(long)]
     reason: String,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Set(args) => {
-            let person = Principal::parse(&args.person)?;
             let payload = match &args.principal {
                 Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
                 None => serde_json::json!({"reason": args.reason}),
             };
-            handover::administer(home, &person, "halt.set", &payload, output, |answer| {
+            handover::administer(home, &args.by.person, "halt.set", &payload, output, |answer| {
                 format!("entries are halted, exits go on (ledger line {})", answer.audit_ref)
             })
         }
         Command::Clear(args) => {
-            let person = Principal::parse(&args.person)?;
             let scope = match (&args.principal, args.drawdown) {
                 (Some(name), _) => serde_json::json!({"principal": name}),
                 (None, true) => serde_json::json!("drawdown"),
@@ -82,9 +78,10 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 (None, true) => "the latched drawdown is cleared".to_owned(),
                 (None, false) => "no halt of everybody is left".to_owned(),
             };
-            let exit = handover::administer(home, &person, "halt.clear", &payload, output, |answer| {
-                format!("{what} (ledger line {})", answer.audit_ref)
-            })?;
+            let exit =
+                handover::administer(home, &args.by.person, "halt.clear", &payload, output, |answer| {
+                    format!("{what} (ledger line {})", answer.audit_ref)
+                })?;
             if exit == Exit::Success {
                 // What closes entries all the same: a person who clears a halt wants to know.
                 let view = read::read(home, &real_seams(home)?)?;

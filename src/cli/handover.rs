@@ -29,6 +29,14 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a command waits for a running gate.
 pub const WAIT: Duration = Duration::from_secs(60);
 
+/// The person behind a command.
+#[derive(clap::Args)]
+pub struct Person {
+    /// The person who does this.
+    #[arg(long = "as", default_value = "owner", value_name = "PERSON", value_parser = Principal::parse)]
+    pub person: Principal,
+}
+
 /// What came of a request.
 pub enum Handed {
     /// Its answer, as the gate wrote it.

@@ -16,7 +16,7 @@ use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::{VerifyKey, hex, unhex};
 use spoolgate::wire::time::Time;
 
-use super::handover;
+use super::handover::{self, Person};
 use super::keyfile::KeyFile;
 use super::output::Output;
 
@@ -57,9 +57,8 @@ pub struct AddArgs {
     /// The public half of an Ed25519 key made elsewhere, 64 hex digits.
     #[arg(long, conflicts_with_all = ["out", "ed25519"], value_name = "HEX")]
     public: Option<String>,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Rotate keys.
@@ -80,9 +79,8 @@ pub struct RevokeArgs {
     /// Why.
     #[arg(long)]
     reason: String,
-    /// The person who does this.
-    #[arg(long = "as", default_value = "owner", value_name = "PERSON")]
-    person: String,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Runs a command.
@@ -95,8 +93,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         }
         Command::Revoke(args) => {
             let payload = serde_json::json!({"key_id": args.key_id, "reason": args.reason});
-            let person = Principal::parse(&args.person)?;
-            handover::administer(home, &person, "keys.revoke", &payload, output, |answer| {
+            handover::administer(home, &args.by.person, "keys.revoke", &payload, output, |answer| {
                 format!("key {} has ended (ledger line {})", args.key_id, answer.audit_ref)
             })
         }
@@ -126,7 +123,6 @@ fn make(args: &AddArgs, principal: &Principal) -> Result<(VerifyKey, Option<KeyF
 
 fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -> Result<Exit> {
     let principal = Principal::parse(&args.principal)?;
-    let person = Principal::parse(&args.person)?;
     let (key, file) = make(args, &principal)?;
     let algorithm = match key {
         VerifyKey::Hmac(_) => Algorithm::HmacSha256,
@@ -134,7 +130,7 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     };
     // Without a home, or a person who may ask, there is nothing to keep a copy of. Then the copy, before the
     // key: a key that holds and that nobody has would have to be revoked.
-    handover::persons_key(home, &person)?;
+    handover::persons_key(home, &args.by.person)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
         file.write(out)?;
@@ -150,7 +146,7 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         }
         None => "keys.add",
     };
-    let answer = handover::ask(home, &person, action, &payload);
+    let answer = handover::ask(home, &args.by.person, action, &payload);
     let may_hold = match &answer {
         Ok(Some(answer)) => answer.exit() == Exit::Success,
         // Not answered, or the disk failed on the way: it may still be decided.
