@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{self as rfs, Advice, AtFlags, FileType, OFlags, RenameFlags, ResolveFlags};
 
@@ -46,8 +46,23 @@ impl RealDisk {
         };
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
-        let parent = rfs::openat2(&self.root, parent, flags, rfs::Mode::empty(), resolve)?;
-        Ok((Folder::Opened(parent), Path::new(name)))
+        let opened = match rfs::openat2(&self.root, parent, flags, rfs::Mode::empty(), resolve) {
+            // Before Linux 5.6, or where a sandbox does not know the call.
+            Err(rustix::io::Errno::NOSYS) => self.step_by_step(parent)?,
+            other => other?,
+        };
+        Ok((Folder::Opened(opened), Path::new(name)))
+    }
+
+    /// Opens a folder component by component, none of them a link.
+    fn step_by_step(&self, folder: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut at = rfs::openat(&self.root, ".", flags, rfs::Mode::empty())?;
+        for component in folder.components() {
+            let Component::Normal(name) = component else { return Err(io::ErrorKind::InvalidInput.into()) };
+            at = rfs::openat(&at, name, flags, rfs::Mode::empty())?;
+        }
+        Ok(at)
     }
 
     fn open_at(&self, path: &Path, flags: OFlags, mode: rfs::Mode) -> io::Result<OwnedFd> {
@@ -252,5 +267,24 @@ impl LogFile for RealLog {
 
     fn drop_cache(&self) -> io::Result<()> {
         Ok(rfs::fadvise(self.file.as_fd(), 0, None, Advice::DontNeed)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_open_a_folder_stop_at_links() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(home.path().join("spool/in/bot/new")).unwrap();
+        std::os::unix::fs::symlink("/", home.path().join("spool/in/bot/link")).unwrap();
+        let disk = RealDisk::open(home.path()).unwrap();
+        assert!(disk.step_by_step(Path::new("spool/in/bot/new")).is_ok());
+        assert!(disk.place(Path::new("spool/in/bot/new/r.json")).is_ok());
+        for folder in ["spool/in/bot/link", "spool/in/bot/link/etc", "spool/in/../in", "/etc"] {
+            assert!(disk.step_by_step(Path::new(folder)).is_err(), "{folder}");
+        }
+        assert!(disk.place(Path::new("spool/in/bot/link/r.json")).is_err());
     }
 }
