@@ -546,3 +546,21 @@ fn a_link_on_the_way_to_an_agents_files_leads_nowhere() {
     assert!(scratch.codes().is_empty());
     assert!(scratch.at("elsewhere/secret.json").exists());
 }
+
+/// A file that was refused unread, because it was linked twice, was matched by its bytes after a crash: unlinked
+/// meanwhile, it had other ones than its decision and was decided again.
+#[test]
+fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
+    let mut scratch = Scratch::new();
+    fs::write(scratch.at("elsewhere"), "{}").unwrap();
+    fs::hard_link(scratch.at("elsewhere"), scratch.at("spool/in/r.json")).unwrap();
+    // Killed, as it were, between the answer and the retirement of the claim.
+    scratch.errors.insert("rename to spool/rejected/".to_owned(), ENOSPC);
+    assert!(scratch.run().is_err());
+    scratch.errors.clear();
+    assert!(scratch.at("spool/out/r.json.error.json").exists());
+    fs::remove_file(scratch.at("elsewhere")).unwrap();
+    assert!(scratch.codes().is_empty(), "decided once");
+    assert!(fs::read_dir(scratch.at("spool/work")).unwrap().next().is_none());
+    assert_eq!(fs::read_dir(scratch.at("spool/rejected")).unwrap().count(), 1);
+}

@@ -20,7 +20,7 @@ use crate::ledger::scan::SealedLine;
 use crate::ledger::{Ledger, LedgerError, line, segment};
 use crate::rules::load::{RuleFolder, RuleSource};
 use crate::rules::{Rulebook, RulebookError};
-use crate::spool::claim::{self, ATTEMPTS_MAX};
+use crate::spool::claim;
 use crate::spool::name::ClaimName;
 use crate::spool::publish;
 use crate::spool::scan::Scanner;
@@ -206,9 +206,6 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
         Err(error) => Err(HomeError::Record(format!("the first line: {error}"))),
     }
 }
-
-/// A file as its decision names it: spool, name, SHA-256 of its bytes if they were read.
-type FileSeen = (String, String, Option<String>);
 
 /// The lines of a log folded, as far as they were read.
 struct Folded {
@@ -429,17 +426,19 @@ impl Home {
     fn redo(&mut self) -> Result<(), HomeError> {
         let disk = Arc::clone(&self.seams.disk);
         let work = Path::new(claim::WORK_DIR);
-        let mut decided: BTreeMap<FileSeen, (u64, Option<String>)> = BTreeMap::new();
+        let mut decided: BTreeMap<(String, String), (u64, Option<String>)> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
         for seq in &self.outstanding {
             let (batch, decision) = self.decision(*seq)?;
             newest.insert(decision.answer, *seq);
-            decided.insert((decision.spool, decision.file, decision.file_sha256), (batch, decision.kept));
+            decided.insert((decision.spool, decision.file), (batch, decision.kept));
         }
         let mut undelivered: BTreeSet<String> = BTreeSet::new();
         let mut to_retire = Vec::new();
         for claim in claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))? {
-            let key = (claim.origin.label(), claim.file.clone(), self.claim_sha256(&claim)?);
+            // Claims of one name are never in work side by side, so a decision from the claim's batch on is its
+            // own, whatever the file holds by now.
+            let key = (claim.origin.label(), claim.file.clone());
             match decided.get(&key).filter(|(batch, _)| *batch >= claim.batch) {
                 Some((_, kept)) => {
                     undelivered.insert(format!("local/out/{}", claim.file));
@@ -466,21 +465,6 @@ impl Home {
                 .map_err(|source| HomeError::disk(work, source))?;
         }
         Ok(())
-    }
-
-    /// The hash of a claim's bytes as its decision would have it; none where it was refused unread.
-    fn claim_sha256(&self, claim: &ClaimName) -> Result<Option<String>, HomeError> {
-        if claim.file.starts_with('=') || claim.attempt >= ATTEMPTS_MAX {
-            return Ok(None);
-        }
-        let work = Path::new(claim::WORK_DIR);
-        match claim::reread(self.seams.disk.as_ref(), claim.clone(), claim.file.clone()) {
-            Ok(claim::Looked::Claimed(claimed)) => {
-                Ok(claimed.delivery.content.ok().map(|bytes| crate::wire::signing::sha256_hex(&bytes)))
-            }
-            Ok(_) => Ok(None),
-            Err(source) => Err(HomeError::disk(work, source)),
-        }
     }
 }
 

@@ -19,7 +19,7 @@ pub const WORK_DIR: &str = "spool/work";
 const REJECTED_DIR: &str = "spool/rejected";
 
 /// How often a request is begun before it is given up: one that kills the gate must not do so for ever.
-pub const ATTEMPTS_MAX: u32 = 3;
+const ATTEMPTS_MAX: u32 = 3;
 
 /// A claimed file with what was read of it.
 #[derive(Clone, Debug)]

@@ -58,7 +58,7 @@ pub struct ClaimName {
     /// How often a gate has begun to decide it.
     pub attempt: u32,
     /// The batch that was next when it was claimed. Claims are retired before the next batch begins, so a
-    /// sealed decision over the same file belongs to this claim only if its batch is not an earlier one.
+    /// sealed decision over the same spool and name belongs to this claim if its batch is not an earlier one.
     pub batch: u64,
     /// Where it came from.
     pub origin: Origin,
