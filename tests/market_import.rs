@@ -203,9 +203,9 @@ fn real_lean_files_give_every_row() {
 }
 
 #[test]
-#[ignore = "needs the folder of real data: SPOOLGATE_MARKET_DATA, else /work/shared/data/market"]
+#[ignore = "needs a folder of real market data, named in SPOOLGATE_MARKET_DATA"]
 fn real_files_of_the_full_folder_give_every_row() {
-    let folder = std::env::var("SPOOLGATE_MARKET_DATA").unwrap_or("/work/shared/data/market".to_owned());
+    let folder = std::env::var("SPOOLGATE_MARKET_DATA").expect("SPOOLGATE_MARKET_DATA names the folder");
     for (name, format, expect) in &LEAN {
         check_lean(name, &fs::read(format!("{folder}/{name}")).unwrap(), *format, expect);
     }
