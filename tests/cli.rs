@@ -5,6 +5,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -262,4 +263,32 @@ fn files_with_any_name_are_submitted_and_answered() {
         assert!(out(&done).contains("MALFORMED_ENVELOPE"), "{name}: {}", show(&done));
         assert!(!out(&done).contains('\u{1b}') && !err(&done).contains('\u{1b}'));
     }
+}
+
+/// With a umask of 0 the rules and the whole home could be written by every agent on the machine.
+#[test]
+fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
+    let scratch = scratch();
+    let script = r#"umask 0; exec "$0" init "$1""#;
+    let home = scratch.path().join("open");
+    let done =
+        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_spoolgate")]).arg(&home).output().unwrap();
+    assert!(done.status.success(), "{}", err(&done));
+    let mut folders = vec![home.clone()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            let mode = entry.metadata().unwrap().permissions().mode();
+            // The lock holds nothing and lies in a folder of mode 0700.
+            if entry.file_name() != "lock" {
+                assert_eq!(mode & 0o022, 0, "{} has mode {mode:o}", entry.path().display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen}");
+    assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o022, 0);
 }

@@ -564,3 +564,64 @@ fn a_claim_is_known_by_its_place_not_by_what_it_holds_now() {
     assert!(fs::read_dir(scratch.at("spool/work")).unwrap().next().is_none());
     assert_eq!(fs::read_dir(scratch.at("spool/rejected")).unwrap().count(), 1);
 }
+
+/// What `rebuild` makes is what the next start finds, whether there was an index before or not.
+#[test]
+fn a_rebuilt_index_is_there_when_it_is_opened_again() {
+    let scratch = Scratch::new();
+    fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+    for forget in [true, false] {
+        if forget {
+            fs::remove_file(scratch.at("state/state.db")).unwrap();
+        }
+        let (mut home, same) = Home::rebuild(scratch.home(), scratch.seams()).unwrap();
+        assert_eq!(same, !forget);
+        home.save_snapshot().unwrap();
+        let rows = home.store().dump().unwrap();
+        assert!(rows.iter().any(|row| row.starts_with("line ")), "{rows:?}");
+        drop(home);
+        let store = Store::open_read_only(scratch.home()).unwrap();
+        assert_eq!(store.dump().unwrap(), rows);
+        assert!(store.snapshot().unwrap().is_some());
+    }
+}
+
+/// An older copy of the ledger under a newer index was accepted without a word.
+#[test]
+fn an_index_of_lines_that_are_gone_is_told() {
+    let scratch = Scratch::new();
+    let log = scratch.at("audit/log-00000001.jsonl");
+    let checkpoint = scratch.at("audit/checkpoint");
+    let older = (fs::read(&log).unwrap(), fs::read(&checkpoint).unwrap());
+    fs::write(scratch.at("spool/in/r.json"), "{}").unwrap();
+    assert_eq!(scratch.codes().len(), 1);
+    assert!(!Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere);
+    fs::write(&log, older.0).unwrap();
+    fs::write(&checkpoint, older.1).unwrap();
+    assert!(Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere);
+    assert!(
+        !Home::open(scratch.home(), scratch.seams()).unwrap().index_was_elsewhere,
+        "once it is made again"
+    );
+}
+
+/// A lost copy of the rulebook ended the gate, exits and all, though the rule files were there.
+#[test]
+fn a_lost_copy_of_the_rulebook_is_made_again() {
+    let scratch = Scratch::new();
+    let hash = Home::open(scratch.home(), scratch.seams()).unwrap().rulebook().hash.clone();
+    let copy = scratch.at(&format!("audit/rulebooks/{hash}.json"));
+    fs::remove_file(&copy).unwrap();
+    assert_eq!(Home::open(scratch.home(), scratch.seams()).unwrap().rulebook().hash, hash);
+    assert!(copy.exists());
+    // With other rules in their place those come into force, and the ledger says so.
+    fs::remove_file(&copy).unwrap();
+    let safety = scratch.at("rules/safety.yaml");
+    let text = fs::read_to_string(&safety).unwrap();
+    fs::write(&safety, text.replace("max_daily_loss: 250", "max_daily_loss: 200")).unwrap();
+    let mut home = Home::open(scratch.home(), scratch.seams()).unwrap();
+    home.write_news().unwrap();
+    assert_ne!(home.rulebook().hash, hash);
+    assert_eq!(home.state().rulebook.hash, home.rulebook().hash);
+}

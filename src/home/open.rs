@@ -309,6 +309,7 @@ impl Home {
                 home = Home::over(&root, seams, parts, forward)?;
                 home.events = events;
                 home.found = found;
+                home.index_was_elsewhere = true;
                 home.redo()?;
             }
             other => other?,
@@ -517,20 +518,23 @@ impl Home {
     /// [`HomeError`].
     pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
         let path = root.join(STATE_FILE);
-        let was_there = path.exists();
         // One lock throughout: a gate that came in between would go on with an index that is removed under it.
-        let (mut lock, genesis) = Home::lock(root, &seams)?;
-        let opened = Home::parts(root, None)
-            .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));
-        let before = match opened {
-            Ok(_) if !was_there => None,
-            Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
-            // A state.db that cannot be used is what this is for.
-            Err(HomeError::Store(_)) => None,
-            Err(error) => return Err(error),
+        let (lock, genesis) = Home::lock(root, &seams)?;
+        let before = if path.exists() {
+            let opened = Home::parts(root, None)
+                .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));
+            // Closed again within these lines: no two indexes are open while the files change under them.
+            match opened {
+                Ok(home) => Some((home.state.clone(), home.outstanding.clone(), home.store.dump()?)),
+                // A state.db that cannot be used is what this is for.
+                Err(HomeError::Store(_)) => None,
+                Err(error) => return Err(error),
+            }
+        } else {
+            None
         };
         Store::remove(root).map_err(|source| HomeError::disk(&path, source))?;
-        let again = Home::assemble(root, seams, Home::parts(root, lock.take())?, &genesis.origin)?;
+        let again = Home::assemble(root, seams, Home::parts(root, lock)?, &genesis.origin)?;
         let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
         let same = before.is_some_and(|before| before == after);
         Ok((again, same))
