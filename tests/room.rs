@@ -625,3 +625,33 @@ fn a_lost_copy_of_the_rulebook_is_made_again() {
     assert_ne!(home.rulebook().hash, hash);
     assert_eq!(home.state().rulebook.hash, home.rulebook().hash);
 }
+
+/// The venue said of which order it could not compute a fill, and the gate dropped it.
+#[test]
+fn an_order_that_cannot_be_filled_is_named_in_the_answer() {
+    let mut state = State::default();
+    state.apply(&key(1, None)).unwrap();
+    // A multiplier at the edge of what amounts hold: no fill can be computed exactly.
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut rules = Rulebook::compile(&load::load(folder).unwrap()).unwrap();
+    let symbol = Symbol::parse("BTC-USD").unwrap();
+    let edge = Amount::parse_exact("79228162514264337593543950335").unwrap();
+    rules.instruments.get_mut(&symbol).unwrap().multiplier = edge;
+    let order = r#"{"order_id":"o-1","source":"trend-bot","strategy":"trend","symbol":"BTC-USD","side":"buy","role":"entry","order_type":"market","size":"0.01","filled":"0","price":null,"trigger":null,"triggered":false,"thesis_slug":null,"accepted_at":"2026-02-21T11:00:00Z"}"#;
+    let order = trading::Change::OrderPlaced(serde_json::from_str(order).unwrap());
+    state.apply(&Change::Book(order)).unwrap();
+    let open_ms = now().ms() - 60_000;
+    let rows = format!("bar,{open_ms},60000,6800,6800,6800,6800,\n").into_bytes();
+    let import = ImportMarket {
+        symbol,
+        rows_sha256: "0".repeat(64),
+        row_count: 1,
+        file_sha256: "0".repeat(64),
+        file_name: "f".to_owned(),
+    };
+    let request = prepared("owner", "market.import", Payload::Import(import));
+    let lookups = Lookups { rows: Some(rows), ..Lookups::default() };
+    let decided = decide(&state, &rules, &request, &lookups, now(), 9);
+    let data = decided.decision.data.unwrap();
+    assert!(data.get().contains(r#""left_open":[{"order_id":"o-1","reason":"#), "{}", data.get());
+}

@@ -122,6 +122,10 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 "0" => ", none newer than what is known: nothing changed".to_owned(),
                 _ => format!(", {} fills", told("fills")),
             };
+            let news = match told("left_open").as_str() {
+                "[]" => news,
+                left => format!("{news}, could not be filled: {left}"),
+            };
             format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
         })?;
         if exit != Exit::Success {

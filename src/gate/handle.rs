@@ -1,5 +1,7 @@
 //! Carrying out one permitted request: one arm an action.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -12,7 +14,7 @@ use crate::rules::principals::Role;
 use crate::trading::market::row;
 use crate::trading::order::Fill;
 use crate::trading::requests::{Context, Verdict};
-use crate::trading::venue::paper;
+use crate::trading::venue::{LeftOpen, paper};
 use crate::trading::{self, views};
 use crate::wire::admin::{AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt};
 use crate::wire::code::Code;
@@ -56,13 +58,32 @@ enum AnswerBody<'a> {
     Orders(Vec<views::OrderView>),
     Fills(&'a [Fill]),
     MarketData(views::MarketState),
-    MarketImported { symbol: String, rows: usize, lines: usize, fills: usize },
-    HaltSet { principal: Option<&'a Principal> },
-    HaltCleared { scope: &'a str },
-    AccountAdjusted { cash: crate::wire::amount::Amount },
+    MarketImported {
+        symbol: String,
+        rows: usize,
+        lines: usize,
+        fills: usize,
+        /// Orders that the market reached and the venue could not fill; nothing of that is silent.
+        left_open: Vec<LeftOpen>,
+    },
+    HaltSet {
+        principal: Option<&'a Principal>,
+    },
+    HaltCleared {
+        scope: &'a str,
+    },
+    AccountAdjusted {
+        cash: crate::wire::amount::Amount,
+    },
     ClockAccepted {},
-    KeyAdded { key_id: &'a str, principal: &'a Principal },
-    KeyRevoked { key_id: &'a str, at: Time },
+    KeyAdded {
+        key_id: &'a str,
+        principal: &'a Principal,
+    },
+    KeyRevoked {
+        key_id: &'a str,
+        at: Time,
+    },
 }
 
 fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
@@ -198,7 +219,9 @@ impl Turn<'_> {
             .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let mut fills = 0;
         let mut market = Vec::new();
+        let mut left_open: BTreeMap<OrderId, LeftOpen> = BTreeMap::new();
         for step in steps {
+            left_open.extend(step.left_open.into_iter().map(|left| (left.order_id, left)));
             fills += step
                 .changes
                 .iter()
@@ -216,8 +239,9 @@ impl Turn<'_> {
             });
         }
         let symbol = import.symbol.to_string();
-        let data =
-            data(&AnswerBody::MarketImported { symbol, rows: rows.len(), lines: market.len(), fills })?;
+        let left_open = left_open.into_values().collect();
+        let (rows, lines) = (rows.len(), market.len());
+        let data = data(&AnswerBody::MarketImported { symbol, rows, lines, fills, left_open })?;
         Ok(Outcome { data, market, ..Outcome::default() })
     }
 

@@ -185,8 +185,6 @@ pub struct Location {
 pub struct Sealed {
     /// Where each of the bodies stands, in order.
     pub locations: Vec<Location>,
-    /// The checkpoint over it, signed after the sync.
-    pub checkpoint: String,
 }
 
 /// A ledger open for writing.
@@ -289,7 +287,7 @@ impl Ledger {
         let checkpoint = self.sign_checkpoint()?;
         self.publish_checkpoint(&checkpoint)?;
         self.poisoned = false;
-        Ok(Sealed { locations, checkpoint })
+        Ok(Sealed { locations })
     }
 
     fn write(&self, rendered: &Rendered) -> Result<(), LedgerError> {

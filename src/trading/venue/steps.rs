@@ -1,5 +1,7 @@
 //! Cutting the venue's work into steps, each of which fits one ledger line.
 
+use serde::Serialize;
+
 use std::collections::BTreeMap;
 
 use crate::trading::book::{Last, Quote};
@@ -27,7 +29,7 @@ pub struct Step {
 }
 
 /// An order that the market reached and the venue could not fill.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LeftOpen {
     /// The order.
     pub order_id: OrderId,
