@@ -88,6 +88,9 @@ impl Disk for Refusing {
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
         self.disk.write(path, bytes, mode, durable)
     }
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_again(path, offset, bytes)
+    }
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
         self.disk.create_dir(path, mode)
     }

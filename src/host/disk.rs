@@ -98,6 +98,9 @@ pub trait Disk: Send + Sync {
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Writes a new file in place of whatever is under this name; `durable` syncs it (not its directory).
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()>;
+    /// Writes bytes that are already there once more at the same place, and syncs the file. After a sync that
+    /// failed they can be in memory only, and no later sync would write them.
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Makes a directory; one that is there is fine.
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()>;
     /// Makes the entries of a directory durable.

@@ -225,7 +225,7 @@ impl Ledger {
         let rendered = render_batch(&Position::start(), &signer, bodies)?;
         let file = write_segment(disk.as_ref(), 1, &rendered.bytes)?;
         let ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
-        ledger.publish_checkpoint(&ledger.sign_checkpoint()?)?;
+        ledger.publish_head()?;
         Ok(ledger)
     }
 
@@ -284,8 +284,7 @@ impl Ledger {
             })
             .collect();
         self.position = rendered.after;
-        let checkpoint = self.sign_checkpoint()?;
-        self.publish_checkpoint(&checkpoint)?;
+        self.publish_head()?;
         self.poisoned = false;
         Ok(Sealed { locations })
     }
@@ -306,10 +305,20 @@ impl Ledger {
         self.file.sync_data().map_err(fail)
     }
 
+    /// What the last seal seals: how many lines, and their root.
+    pub(super) fn head(&self) -> (u64, Hash) {
+        (self.position.seq.saturating_sub(1), self.position.root)
+    }
+
+    /// Publishes the checkpoint of the last seal.
+    pub(super) fn publish_head(&self) -> Result<(), LedgerError> {
+        self.publish_checkpoint(&self.sign_checkpoint()?)
+    }
+
     /// Signs the checkpoint of the last seal: the same size and root.
     fn sign_checkpoint(&self) -> Result<String, LedgerError> {
-        let size = self.position.seq.saturating_sub(1);
-        let checkpoint = Checkpoint::new(&self.signer.origin, size, self.position.root);
+        let (size, root) = self.head();
+        let checkpoint = Checkpoint::new(&self.signer.origin, size, root);
         Ok(note::sign_checkpoint(&checkpoint, &self.signer.log)?)
     }
 

@@ -98,6 +98,7 @@ pub fn open(
     settle(disk.as_ref(), last)?;
     let identity = signer.identity();
     let remembered = read_checkpoint(disk.as_ref(), &signer)?;
+    let published = remembered.as_ref().map(|head| (head.size, head.root));
     let mut heads = HeadCheck::new(remembered, anchor.as_ref());
     let (end, file) = scan_from(disk.as_ref(), anchor, last, &identity, &mut |line| {
         heads.see(line);
@@ -107,15 +108,23 @@ pub fn open(
     heads.judge(&position)?;
     let rest = scan::examine_rest(file.as_ref(), &end)
         .map_err(|source| LedgerError::Disk { path: segment::path(last), source })?;
+    if let RestKind::Torn(rest) = &rest {
+        keep(disk.as_ref(), last, file.as_ref(), rest)?;
+    }
     let mut ledger = Ledger::at(disk, signer, file, position.clone());
-    match rest {
-        RestKind::Nothing => Ok((ledger, Found::Clean)),
+    let found = match rest {
+        RestKind::Nothing => Found::Clean,
         RestKind::Torn(rest) => {
             ledger.cut(Some(rest.clone()))?;
-            Ok((ledger, Found::Torn(rest)))
+            Found::Torn(rest)
         }
-        RestKind::Corrupt(bad) => Err(corrupt(&position, last, bad.offset, bad.why)),
+        RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
+    };
+    // It is published without a sync: a power cut leaves an empty or old one, a kill the one before.
+    if published != Some(ledger.head()) {
+        ledger.publish_head()?;
     }
+    Ok((ledger, found))
 }
 
 /// Step 0: what is in the page cache only must not be taken for durable, or a seal could be published and
@@ -127,6 +136,16 @@ fn settle(disk: &dyn Disk, last: u32) -> Result<(), LedgerError> {
     file.sync_data().map_err(fail)?;
     disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
     file.drop_cache().map_err(fail)
+}
+
+/// Makes a torn rest durable. Where the sync of its batch failed, it can be in memory only, its length too:
+/// the next power cut would take it away, and the file would not end as the next segment tells of it.
+fn keep(disk: &dyn Disk, number: u32, file: &dyn LogFile, rest: &Rest) -> Result<(), LedgerError> {
+    let path = segment::path(number);
+    let fail = |source| LedgerError::Disk { path: path.clone(), source };
+    let length = usize::try_from(rest.length).unwrap_or(usize::MAX);
+    let bytes = disk::read_exact_at(file, rest.offset, length).map_err(fail)?;
+    disk.write_again(&path, rest.offset, &bytes).map_err(fail)
 }
 
 /// Scans from the anchor, or the beginning, through all segments.

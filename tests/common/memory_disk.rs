@@ -174,6 +174,13 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        let file = self.file(path)?;
+        let start = usize::try_from(offset).unwrap();
+        file.lock().unwrap().bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
     fn create_dir(&self, path: &Path, _mode: Mode) -> io::Result<()> {
         self.inner.lock().unwrap().dirs.insert(path.to_owned());
         Ok(())

@@ -91,6 +91,9 @@ impl Disk for MeddlingDisk {
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
         self.with("write", path, None, || self.disk.write(path, bytes, mode, durable))
     }
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.disk.write_again(path, offset, bytes)
+    }
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
         self.disk.create_dir(path, mode)
     }

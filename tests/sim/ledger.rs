@@ -1,0 +1,142 @@
+//! The ledger as an outsider reads it: lines, hashes, seals and nothing of the gate's own scanning. Reads on
+//! from where it was and insists that what it read before is still there.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use sha2::{Digest, Sha256};
+use spoolgate::gate::record::{Decision, Record};
+use spoolgate::wire::signing::hex;
+
+use super::disk::SimDisk;
+
+/// What was read so far, up to the last seal.
+#[derive(Debug, Default)]
+pub struct Reader {
+    /// Bytes of each segment up to its last seal.
+    segments: Vec<Vec<u8>>,
+    head: String,
+    /// Lines.
+    pub lines: u64,
+    batch: u64,
+    /// Decisions by line.
+    pub decisions: BTreeMap<u64, Decision>,
+    /// Answers by line.
+    pub answers: BTreeMap<u64, Vec<u8>>,
+    /// All answers up to this line are said to be durable.
+    pub published: Option<u64>,
+    /// Torn batches that were left behind.
+    pub torn: u64,
+}
+
+fn leaf(line: &[u8]) -> String {
+    hex(&Sha256::new().chain_update([0]).chain_update(line).finalize())
+}
+
+struct Read {
+    kind: String,
+    body: String,
+}
+
+impl Reader {
+    /// Reads on.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn read_on(&mut self, disk: &SimDisk) -> Result<(), String> {
+        let mut files: Vec<(String, Vec<u8>)> = Vec::new();
+        disk.each_in(Path::new("audit"), |name, bytes| {
+            if name.starts_with("log-") && name.ends_with(".jsonl") {
+                files.push((name.to_owned(), bytes.to_vec()));
+            }
+        });
+        files.sort();
+        if self.head.is_empty() {
+            self.head = "0".repeat(64);
+        }
+        for (n, (name, bytes)) in files.iter().enumerate() {
+            if *name != format!("log-{:08}.jsonl", n + 1) {
+                return Err(format!("segment {} is called {name}", n + 1));
+            }
+            if self.segments.len() == n {
+                self.segments.push(Vec::new());
+                self.torn += u64::from(n > 0);
+            }
+            let known = self.segments[n].len();
+            if bytes.get(..known) != Some(&self.segments[n][..]) {
+                return Err(format!("{name}: sealed lines are no longer there or were changed"));
+            }
+            let sealed = self.segment(disk, &bytes[known..]).map_err(|why| format!("{name}: {why}"))?;
+            if sealed > 0 && n + 1 < self.segments.len() {
+                return Err(format!("{name} grew though there is a later segment"));
+            }
+            self.segments[n].extend_from_slice(&bytes[known..known + sealed]);
+        }
+        if files.len() < self.segments.len() {
+            return Err("a segment is gone".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Takes the sealed batches at the start of `bytes` and says how long they are. What follows never
+    /// happened.
+    fn segment(&mut self, disk: &SimDisk, bytes: &[u8]) -> Result<usize, String> {
+        let mut sealed = 0;
+        let mut at = 0;
+        let mut batch: Vec<Read> = Vec::new();
+        let mut head = self.head.clone();
+        while let Some(end) = bytes[at..].iter().position(|byte| *byte == b'\n') {
+            let line = &bytes[at..at + end];
+            at += end + 1;
+            let start = format!(
+                "{{\"prev\":\"{head}\",\"seq\":{},\"batch\":{},\"kind\":\"",
+                self.lines + batch.len() as u64,
+                self.batch
+            );
+            let Some(rest) =
+                std::str::from_utf8(line).ok().and_then(|text| text.strip_prefix(start.as_str()))
+            else {
+                break;
+            };
+            let Some((kind, rest)) = rest.split_once("\",") else { break };
+            head = leaf(line);
+            batch.push(Read { kind: kind.to_owned(), body: format!("{{{rest}") });
+            if kind == "seal" {
+                for read in batch.drain(..) {
+                    self.line(disk, &read)?;
+                }
+                self.batch += 1;
+                self.head.clone_from(&head);
+                sealed = at;
+            }
+        }
+        Ok(sealed)
+    }
+
+    fn line(&mut self, disk: &SimDisk, read: &Read) -> Result<(), String> {
+        let seq = self.lines;
+        self.lines += 1;
+        match Record::parse(&read.kind, &read.body).map_err(|why| format!("line {seq}: {why}"))? {
+            Some(Record::Decision(decision)) => {
+                let answer = match decision.metadata.replay_of {
+                    Some(original) => {
+                        self.answers.get(&original).cloned().ok_or(format!("line {seq} replays nothing"))?
+                    }
+                    None => {
+                        let blob = decision
+                            .data_blob
+                            .as_ref()
+                            .and_then(|digest| disk.get(&Path::new("audit/blobs").join(digest)));
+                        let answer = decision.answer(blob.as_deref());
+                        answer.map_err(|why| format!("line {seq}: {why}"))?.to_bytes()
+                    }
+                };
+                self.answers.insert(seq, answer);
+                self.decisions.insert(seq, *decision);
+            }
+            Some(Record::Published(published)) => self.published = Some(published.up_to),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,718 @@
+//! One seed: a home, its agents, and a gate that dies over and over, by kill, by power cut or by a disk that
+//! fails, while it works or while it recovers. After every recovery the invariants of the spool are checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use spoolgate::gate::prepare::Origin;
+use spoolgate::gate::record::{Decision, Record, Ruling};
+use spoolgate::home::open::Parts;
+use spoolgate::home::{Home, HomeError, Seams, layout};
+use spoolgate::host::clock::Clock;
+use spoolgate::host::entropy::SeededEntropy;
+use spoolgate::host::keyring::{SqliteKeyring, key_id};
+use spoolgate::ledger::verify;
+use spoolgate::rules::load::{self, RuleSource};
+use spoolgate::rules::{Bundle, RulebookError};
+use spoolgate::spool::name::{ClaimName, FileName};
+use spoolgate::state::Store;
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Code;
+use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::{SignKey, sha256_hex};
+use spoolgate::wire::time::Time;
+
+use super::agents::{Agents, Keys, Sent, sign};
+use super::clock::SimClock;
+use super::dice::Dice;
+use super::disk::{Fault, Lie, Medium, SimDisk};
+use super::ledger::Reader;
+
+const ORIGIN: &str = "spoolgate.invalid/simulation";
+
+/// What happened, over all lives.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Recoveries after a crash that came to their end, each checked.
+    pub recoveries: u64,
+    /// Recoveries that were themselves ended by a crash or a failing disk.
+    pub crashed_recoveries: u64,
+    /// Processes killed.
+    pub kills: u64,
+    /// Power cuts.
+    pub power_cuts: u64,
+    /// Processes that ended because the disk failed or was full.
+    pub disk_failures: u64,
+    /// Processes that ended in order.
+    pub orderly: u64,
+    /// Decisions.
+    pub decisions: u64,
+    /// Orders accepted.
+    pub accepted: u64,
+    /// Orders refused.
+    pub refused: u64,
+    /// Requests answered as before.
+    pub replays: u64,
+    /// Requests given up at the third attempt.
+    pub given_up: u64,
+    /// Batches that were torn.
+    pub torn: u64,
+    /// Lines.
+    pub lines: u64,
+    /// Calls of the disk.
+    pub calls: u64,
+    /// Differs where anything else happened.
+    pub trace: u64,
+}
+
+impl Tally {
+    /// Adds another.
+    pub fn add(&mut self, other: &Tally) {
+        for (sum, n) in [
+            (&mut self.recoveries, other.recoveries),
+            (&mut self.crashed_recoveries, other.crashed_recoveries),
+            (&mut self.kills, other.kills),
+            (&mut self.power_cuts, other.power_cuts),
+            (&mut self.disk_failures, other.disk_failures),
+            (&mut self.orderly, other.orderly),
+            (&mut self.decisions, other.decisions),
+            (&mut self.accepted, other.accepted),
+            (&mut self.refused, other.refused),
+            (&mut self.replays, other.replays),
+            (&mut self.given_up, other.given_up),
+            (&mut self.torn, other.torn),
+            (&mut self.lines, other.lines),
+            (&mut self.calls, other.calls),
+        ] {
+            *sum += n;
+        }
+        self.trace ^= other.trace;
+    }
+}
+
+/// Rule files that are edited now and then, and sometimes broken.
+struct SimRules {
+    now: Mutex<Bundle>,
+}
+
+impl RuleSource for SimRules {
+    fn load(&self) -> Result<Bundle, RulebookError> {
+        Ok(self.now.lock().unwrap().clone())
+    }
+}
+
+const SAFETY: &str = "rules/safety.yaml";
+
+/// This project's own rules, and an agent with a spool of its own.
+fn rules() -> &'static Bundle {
+    static RULES: OnceLock<Bundle> = OnceLock::new();
+    RULES.get_or_init(|| {
+        let mut bundle = load::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let principals = bundle.files.get_mut("rules/principals.yaml").unwrap();
+        principals.push_str("  - name: solo\n    role: agent\n    spool: solo\n");
+        bundle
+    })
+}
+
+/// Where temporary homes lie: in memory, where the machine has such a folder.
+fn scratch() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// A seed's world.
+pub struct Life {
+    dice: Dice,
+    medium: Medium,
+    disk: Arc<SimDisk>,
+    clock: Arc<SimClock>,
+    rules: Arc<SimRules>,
+    root: tempfile::TempDir,
+    agents: Agents,
+    reader: Reader,
+    /// Answers that a client can have read, by path below the spool.
+    seen: BTreeMap<String, BTreeSet<Vec<u8>>>,
+    /// Older states of the index, which a power cut can bring back.
+    images: Vec<Option<Vec<u8>>>,
+    /// Answers that commands took.
+    collected: BTreeSet<String>,
+    /// Whether nothing but power cuts and kills happens, so that nobody's attempts are used up by others.
+    power_was_cut: bool,
+    tally: Tally,
+}
+
+/// How a process ended.
+#[derive(Debug)]
+enum End {
+    Orderly,
+    Died,
+    DiskFailed,
+}
+
+macro_rules! ensure {
+    ($good:expr, $($why:tt)*) => {
+        if !$good {
+            return Err(format!($($why)*));
+        }
+    };
+}
+
+/// Lives one seed through at least `recoveries` recoveries.
+///
+/// # Errors
+/// The first invariant that does not hold.
+pub fn live(seed: u64, recoveries: u64, lie: Option<Lie>) -> Result<Tally, String> {
+    Life::new(seed, lie).whole(recoveries)
+}
+
+/// The same, with the last calls of the disk in words.
+pub fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) {
+    let life = Life::new(seed, None);
+    life.disk.tell_story();
+    let disk = Arc::clone(&life.disk);
+    let outcome = life.whole(recoveries);
+    (outcome, disk.story())
+}
+
+impl Life {
+    fn new(seed: u64, lie: Option<Lie>) -> Life {
+        let mut dice = Dice::new(seed);
+        let medium = if dice.one_in(2) { Medium::Journal } else { Medium::Strict };
+        let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie));
+        let clock = Arc::new(SimClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
+        let root = scratch();
+        fs::create_dir(root.path().join("state")).unwrap();
+        let seams = Seams {
+            disk: disk.clone(),
+            clock: clock.clone(),
+            entropy: Arc::new(SeededEntropy::new(dice.roll())),
+        };
+        let keyring = SqliteKeyring::open(root.path(), true).unwrap();
+        let person = Principal::parse("owner").unwrap();
+        let (owner, _) = layout::found_with(&seams, &keyring, rules(), ORIGIN, &person).unwrap();
+        let keys = Keys {
+            owner: keyring.sign_key(&owner).unwrap().unwrap(),
+            bot: SignKey::Hmac([7; 32]),
+            solo: SignKey::Hmac([8; 32]),
+        };
+        let now = clock.now();
+        let mut first = Vec::new();
+        for (name, key) in [("trend-bot", &keys.bot), ("solo", &keys.solo)] {
+            keyring.insert(&key.verify_key()).unwrap();
+            let payload = format!(
+                r#"{{"principal":"{name}","key_id":"{}","algorithm":"hmac-sha256"}}"#,
+                key_id(&key.verify_key())
+            );
+            let id = format!("key-{name}");
+            first.push((format!("{id}.json"), sign(&keys.owner, "owner", &id, "keys.add", &payload, now)));
+        }
+        let deposit = r#"{"amount":"5000","reason":"to begin with"}"#;
+        first.push((
+            "deposit.json".to_owned(),
+            sign(&keys.owner, "owner", "deposit", "account.adjust", deposit, now),
+        ));
+        // Founding a home and dying at it is for the tests of `init`.
+        disk.settle();
+        let mut agents = Agents::new(keys, Dice::new(dice.roll()));
+        for (name, bytes) in first {
+            agents.drop_file(&disk, Origin::Flat, &name, bytes, true);
+        }
+        let mut life = Life {
+            dice,
+            medium,
+            disk,
+            clock,
+            rules: Arc::new(SimRules { now: Mutex::new(rules().clone()) }),
+            root,
+            agents,
+            reader: Reader::default(),
+            seen: BTreeMap::new(),
+            images: Vec::new(),
+            collected: BTreeSet::new(),
+            power_was_cut: false,
+            tally: Tally::default(),
+        };
+        life.agents.import_prices(&life.disk, life.clock.now());
+        life
+    }
+
+    fn whole(mut self, recoveries: u64) -> Result<Tally, String> {
+        while self.tally.recoveries < recoveries {
+            self.one_process().map_err(|why| format!("after {} recoveries: {why}", self.tally.recoveries))?;
+        }
+        self.end().map_err(|why| format!("at the end, after {} recoveries: {why}", self.tally.recoveries))?;
+        let mut tally = self.tally;
+        tally.decisions = self.reader.decisions.len() as u64;
+        tally.lines = self.reader.lines;
+        tally.torn = self.reader.torn;
+        tally.trace = self.disk.trace();
+        for decision in self.reader.decisions.values() {
+            tally.replays += u64::from(decision.metadata.replay_of.is_some());
+            tally.given_up += u64::from(decision.metadata.code == Some(Code::Internal));
+            tally.accepted += u64::from(decision.decision == Some(Ruling::Accepted));
+            tally.refused += u64::from(decision.decision == Some(Ruling::Rejected));
+        }
+        Ok(tally)
+    }
+
+    fn open_on(&self, disk: &Arc<SimDisk>, store: Store) -> Result<Home, HomeError> {
+        let seams =
+            Seams { disk: disk.clone(), clock: self.clock.clone(), entropy: Arc::new(SeededEntropy::new(0)) };
+        let keyring = SqliteKeyring::open(self.root.path(), false)?;
+        let parts = Parts { rules: self.rules.clone(), keyring, store, lock: None };
+        Home::assemble(self.root.path(), seams, parts, ORIGIN)
+    }
+
+    fn open(&self) -> Result<Home, HomeError> {
+        self.open_on(&self.disk, Store::open(self.root.path())?)
+    }
+
+    /// One process from its start to its end, and what the world does around it.
+    fn one_process(&mut self) -> Result<(), String> {
+        self.world_moves();
+        let dies_at = match self.dice.below(8) {
+            0 => None,
+            1..=3 => Some(1 + self.dice.below(60)),
+            _ => Some(1 + self.dice.below(250)),
+        };
+        let fault = self.dice.one_in(6).then(|| Fault {
+            at: 1 + self.dice.below(200),
+            count: if self.dice.one_in(2) { 1 } else { u64::MAX },
+        });
+        let room = self.dice.one_in(12).then(|| self.dice.up_to(60_000));
+        self.disk.start_process(dies_at, fault, room);
+        let opened = self.open();
+        let end = match opened {
+            Ok(home) => {
+                self.tally.recoveries += u64::from(self.tally.kills + self.tally.power_cuts > 0);
+                if !self.disk.is_dead() {
+                    self.check_recovered(&home)?;
+                }
+                self.work(home)?
+            }
+            Err(error) => {
+                self.tally.crashed_recoveries += 1;
+                self.judge(error)?
+            }
+        };
+        self.tally.calls += self.disk.calls();
+        self.clients_look()?;
+        self.keep_image();
+        match end {
+            End::Orderly => self.tally.orderly += 1,
+            End::Died => self.tally.kills += 1,
+            End::DiskFailed => self.tally.disk_failures += 1,
+        }
+        if matches!(end, End::Died) && self.dice.one_in(2) || self.dice.one_in(16) {
+            self.tally.power_cuts += 1;
+            self.power_was_cut = true;
+            self.disk.power_cut(&mut self.dice);
+            self.clock.restart();
+            self.agents.power_cut();
+            self.bring_back_an_image();
+        }
+        Ok(())
+    }
+
+    /// What happens while no gate runs, and between its rounds.
+    fn world_moves(&mut self) {
+        self.clock.pass(self.dice.below(3000));
+        match self.dice.below(80) {
+            0 => self.clock.jump(-10_000 - i64::try_from(self.dice.below(7_200_000)).unwrap()),
+            1 => self.clock.jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap()),
+            2 => self.edit_rules("# looked at\n"),
+            3 => self.edit_rules("no_such_limit: 1\n"),
+            4..=12 => {
+                self.rules.now.lock().unwrap().files.insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
+            }
+            13 => self.disk.put(Path::new("rules/HALT"), b"", true),
+            14..=19 => {
+                self.disk.take(Path::new("rules/HALT"));
+            }
+            20..=35 => self.agents.import_prices(&self.disk, self.clock.now()),
+            36..=45 => self.agents.command(&self.disk, self.clock.now()),
+            _ => {}
+        }
+        for _ in 0..self.dice.below(4) {
+            self.agents.one(&self.disk, self.clock.now());
+        }
+        self.agents.write_on(&self.disk);
+    }
+
+    fn edit_rules(&self, line: &str) {
+        let mut rules = self.rules.now.lock().unwrap();
+        let safety = rules.files.get_mut(SAFETY).unwrap();
+        if !safety.contains(line) {
+            safety.push_str(line);
+        }
+    }
+
+    /// What the gate does with its life.
+    fn work(&mut self, mut home: Home) -> Result<End, String> {
+        let only_local = self.dice.one_in(5);
+        if !only_local && self.dice.one_in(2) {
+            home.note(Record::Start, "the watcher started");
+        }
+        for _ in 0..2 + self.dice.below(10) {
+            let round = match home.round(only_local) {
+                Ok(round) => round,
+                Err(error) => return self.judge(error),
+            };
+            for outcome in &round.outcomes {
+                if outcome.decision.decision == Some(Ruling::Accepted) {
+                    self.agents.accepted.push(outcome.seq);
+                }
+            }
+            if round.more {
+                continue;
+            }
+            self.commands_look();
+            if !only_local
+                && home.has_outstanding()
+                && self.dice.one_in(2)
+                && let Err(error) = home.mark_published()
+            {
+                return self.judge(error);
+            }
+            self.world_moves();
+        }
+        let ended = if only_local { home.settle() } else { home.finish("the watcher stopped in order") };
+        match ended {
+            Ok(()) => Ok(End::Orderly),
+            Err(error) => self.judge(error),
+        }
+    }
+
+    /// Whether a gate may end like this: only for what was done to it, and never with a sound ledger called
+    /// corrupt.
+    fn judge(&self, error: HomeError) -> Result<End, String> {
+        match error {
+            HomeError::Disk { .. } => {}
+            HomeError::Ledger(spoolgate::ledger::LedgerError::Disk { .. }) => {}
+            other => return Err(format!("the gate ended with: {other}")),
+        }
+        Ok(if self.disk.is_dead() { End::Died } else { End::DiskFailed })
+    }
+
+    /// Every answer that stands there now can have been read.
+    fn clients_look(&mut self) -> Result<(), String> {
+        let mut bad = None;
+        for dir in ["out", "out/solo"] {
+            self.disk.each_in(&Path::new("spool").join(dir), |name, bytes| {
+                if name.starts_with('.') {
+                    return;
+                }
+                // What is empty, does not end in a line end or does not parse is not there yet.
+                if !bytes.ends_with(b"\n") || serde_json::from_slice::<Answer>(bytes).is_err() {
+                    if !self.power_was_cut {
+                        bad = Some(format!("{dir}/{name} is half an answer though the power never went"));
+                    }
+                    return;
+                }
+                self.seen.entry(format!("{dir}/{name}")).or_default().insert(bytes.to_vec());
+            });
+        }
+        bad.map_or(Ok(()), Err)
+    }
+
+    /// Commands take their answers.
+    fn commands_look(&mut self) {
+        for name in self.disk.names_in("spool/local/out") {
+            if !name.starts_with('.') && self.dice.one_in(2) {
+                self.disk.take(&Path::new("spool/local/out").join(&name));
+                self.collected.insert(name);
+            }
+        }
+    }
+
+    fn state_file(&self) -> PathBuf {
+        self.root.path().join("state/state.db")
+    }
+
+    fn keep_image(&mut self) {
+        if self.images.is_empty() || self.dice.one_in(8) {
+            self.images.push(fs::read(self.state_file()).ok());
+            if self.images.len() > 4 {
+                self.images.remove(0);
+            }
+        }
+    }
+
+    /// The index is written without syncs: a power cut can bring back any earlier state of it, or none.
+    fn bring_back_an_image(&mut self) {
+        if self.dice.one_in(2) {
+            return;
+        }
+        let pick = self.dice.up_to(self.images.len() - 1);
+        for ending in ["-wal", "-shm"] {
+            let _ = fs::remove_file(self.root.path().join(format!("state/state.db{ending}")));
+        }
+        match self.images[pick].as_ref().filter(|_| !self.dice.one_in(8)) {
+            Some(image) => fs::write(self.state_file(), image).unwrap(),
+            None => {
+                let _ = fs::remove_file(self.state_file());
+            }
+        }
+    }
+
+    /// The six invariants of the spool, right after a recovery.
+    fn check_recovered(&mut self, home: &Home) -> Result<(), String> {
+        self.reader.read_on(&self.disk)?;
+        self.seen_answers_are_sealed()?;
+        self.nothing_is_decided_twice()?;
+        self.everything_is_somewhere()?;
+        self.answers_stand()?;
+        if self.dice.one_in(8) {
+            self.recovery_is_idempotent()?;
+        }
+        if self.dice.one_in(16) {
+            self.state_follows_from_the_ledger(home)?;
+        }
+        Ok(())
+    }
+
+    /// (1) An answer that a client can have seen has its line, and is its answer.
+    fn seen_answers_are_sealed(&self) -> Result<(), String> {
+        for (path, versions) in &self.seen {
+            for bytes in versions {
+                let answer: Answer = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+                let line = answer.audit_ref.parse().ok().and_then(|seq: u64| self.reader.answers.get(&seq));
+                ensure!(
+                    line == Some(bytes),
+                    "{path} was seen as the answer of line {}, {}, whose answer is {:?}",
+                    answer.audit_ref,
+                    String::from_utf8_lossy(bytes),
+                    line.map(|line| String::from_utf8_lossy(line).into_owned())
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// (2) No request is decided twice.
+    fn nothing_is_decided_twice(&self) -> Result<(), String> {
+        let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for (seq, decision) in &self.reader.decisions {
+            let stands_aside = matches!(
+                decision.metadata.code,
+                Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
+            );
+            let (Some(source), Some(id), Some(_)) =
+                (&decision.source, &decision.request_id, &decision.key_id)
+            else {
+                continue;
+            };
+            if let Some(original) = decision.metadata.replay_of {
+                let known = first.get(&(source, id));
+                ensure!(
+                    known == Some(&original),
+                    "line {seq} replays {original}, {source} {id} is {known:?}"
+                );
+            } else if !stands_aside && let Some(before) = first.insert((source, id), *seq) {
+                return Err(format!("{source} {id} is decided in lines {before} and {seq}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_line_of(decision: &Decision, sent: &Sent, known_as: &str) -> bool {
+        decision.file == known_as && decision.spool == sent.origin.label()
+    }
+
+    /// (3) Every request is in exactly one of spool, work and ledger.
+    fn everything_is_somewhere(&self) -> Result<(), String> {
+        let mut claims: BTreeSet<(String, String)> = BTreeSet::new();
+        for name in self.disk.names_in("spool/work") {
+            if let Some(claim) = ClaimName::parse(OsStr::new(&name)) {
+                let again = !claims.insert((claim.origin.label(), claim.file.clone()));
+                ensure!(!again, "two claims of {} {}", claim.origin.label(), claim.file);
+            }
+        }
+        let mut lines: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        for decision in self.reader.decisions.values() {
+            *lines.entry((&decision.spool, &decision.file)).or_default() += 1;
+        }
+        for sent in &self.agents.sent {
+            let known_as = FileName::of(OsStr::new(&sent.name)).known_as;
+            let spool = sent.origin.label();
+            let waits =
+                self.disk.number(&spoolgate::spool::scan::folder(&sent.origin).join(&sent.name)).is_some();
+            let lines = lines.get(&(spool.as_str(), known_as.as_str())).copied().unwrap_or(0);
+            let begun = claims.contains(&(spool, known_as));
+            let places = u64::from(waits) + u64::from(begun) + lines;
+            ensure!(
+                places > 0 || sent.may_be_lost,
+                "{} {} is lost: nowhere in spool, work or ledger",
+                sent.origin.label(),
+                sent.name
+            );
+            // Where a sync of the log does not make a rename durable, a decided file can come back from a power
+            // cut, and is answered again.
+            let may_come_back = self.medium == Medium::Strict && sent.may_return;
+            ensure!(
+                places <= 1 || may_come_back,
+                "{} {} is in {places} places: in the spool {waits}, begun {begun}, lines {lines}",
+                sent.origin.label(),
+                sent.name
+            );
+        }
+        Ok(())
+    }
+
+    /// (4) Every decision has its exact answer.
+    fn answers_stand(&self) -> Result<(), String> {
+        let mut newest: BTreeMap<&str, u64> = BTreeMap::new();
+        for (seq, decision) in &self.reader.decisions {
+            newest.insert(&decision.answer, *seq);
+        }
+        for (answer, seq) in newest {
+            if answer.starts_with("local/") {
+                continue;
+            }
+            let path = Path::new("spool").join(answer);
+            ensure!(
+                self.disk.holds(&path, &self.reader.answers[&seq]),
+                "{answer} is not the answer of line {seq} (answers are said to be durable up to {:?}): {:?}",
+                self.reader.published,
+                self.disk.get(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            );
+        }
+        // A command that was not told, and waits still, is told now.
+        for (seq, decision) in self.reader.decisions.iter().filter(|_| !self.power_was_cut) {
+            if let Some(name) = decision.answer.strip_prefix("local/out/")
+                && !self.collected.contains(name)
+            {
+                let path = Path::new("spool/local/out").join(name);
+                ensure!(
+                    self.disk.holds(&path, &self.reader.answers[seq]),
+                    "the command that asked {name} hears nothing"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// (6) A second recovery finds nothing to do.
+    fn recovery_is_idempotent(&self) -> Result<(), String> {
+        let fork = Arc::new(self.disk.fork());
+        let before = fork.files();
+        let store = Store::in_memory().map_err(|error| error.to_string())?;
+        let again = self.open_on(&fork, store).map_err(|error| format!("recovering again: {error}"))?;
+        drop(again);
+        let after = fork.files();
+        for (path, bytes) in &before {
+            ensure!(after.get(path) == Some(bytes), "recovering again changed {}", path.display());
+        }
+        let more = after.keys().find(|path| !before.contains_key(*path));
+        ensure!(more.is_none(), "recovering again made {more:?}");
+        Ok(())
+    }
+
+    /// (5) The chain verifies, and the state is what the ledger says.
+    fn state_follows_from_the_ledger(&self, home: &Home) -> Result<(), String> {
+        let fork = Arc::new(self.disk.fork());
+        let store = Store::in_memory().map_err(|error| error.to_string())?;
+        let again = self.open_on(&fork, store).map_err(|error| format!("from the first line: {error}"))?;
+        ensure!(again.state() == home.state(), "the state is not what the ledger says");
+        let (there, made) = (home.store().dump(), again.store().dump());
+        ensure!(
+            there.map_err(|e| e.to_string())? == made.map_err(|e| e.to_string())?,
+            "the index is not what the ledger says"
+        );
+        let options = verify::Options { strict: true, threads: 1, ..verify::Options::default() };
+        let report = verify::verify(fork.as_ref(), Path::new("audit"), &options, &|_| ())?;
+        ensure!(report.ok, "audit verify: {report:?}");
+        Ok(())
+    }
+
+    /// A last life without trouble: everything is decided, answered and kept.
+    fn end(&mut self) -> Result<(), String> {
+        self.agents.write_on(&self.disk);
+        self.rules.now.lock().unwrap().files.insert(SAFETY.to_owned(), rules().files[SAFETY].clone());
+        self.disk.start_process(None, None, None);
+        let mut home = self.open().map_err(|error| format!("the last start: {error}"))?;
+        self.check_recovered(&home)?;
+        let mut idle = 0;
+        while idle < 3 {
+            let round = home.round(false).map_err(|error| error.to_string())?;
+            idle = if round.more { 0 } else { idle + 1 };
+            if !round.more {
+                self.clock.pass(2500);
+            }
+        }
+        home.finish("the end").map_err(|error| error.to_string())?;
+        self.check_recovered(&home)?;
+        self.state_follows_from_the_ledger(&home)?;
+        drop(home);
+        self.recovery_is_idempotent()?;
+        for dir in ["spool/in", "spool/in/solo/new", "spool/local/in", "spool/work"] {
+            let left = self.disk.names_in(dir);
+            ensure!(left.is_empty(), "{dir} still holds {left:?}");
+        }
+        self.everything_is_answered_once()?;
+        self.refused_bytes_are_kept()?;
+        let before: Vec<u64> = self.reader.decisions.keys().copied().collect();
+        let mut again = self.open().map_err(|error| format!("one more start: {error}"))?;
+        again.round(false).map_err(|error| error.to_string())?;
+        self.reader.read_on(&self.disk)?;
+        ensure!(self.reader.decisions.keys().copied().eq(before), "something was decided out of nothing");
+        Ok(())
+    }
+
+    fn everything_is_answered_once(&self) -> Result<(), String> {
+        for sent in &self.agents.sent {
+            let known_as = FileName::of(OsStr::new(&sent.name)).known_as;
+            let lines: Vec<(u64, &Decision)> = self
+                .reader
+                .decisions
+                .iter()
+                .filter(|(_, decision)| Life::is_line_of(decision, sent, &known_as))
+                .map(|(seq, decision)| (*seq, decision))
+                .collect();
+            ensure!(!lines.is_empty() || sent.may_be_lost, "{} has no line", sent.name);
+            let once = self.medium == Medium::Journal || !sent.may_return;
+            ensure!(lines.len() <= 1 || once == false, "{} has {} lines", sent.name, lines.len());
+            if sent.durable {
+                let hash = sha256_hex(&sent.bytes);
+                for (seq, decision) in lines {
+                    // What is given up, or has no good name, is not read.
+                    ensure!(
+                        decision.file_sha256.as_ref() == Some(&hash) || decision.file_sha256.is_none(),
+                        "line {seq} is about other bytes than {}",
+                        sent.name
+                    );
+                }
+            }
+        }
+        let expected: BTreeSet<&str> =
+            self.reader.decisions.values().map(|decision| decision.answer.as_str()).collect();
+        for dir in ["out", "out/solo"] {
+            for name in self.disk.names_in(&format!("spool/{dir}")) {
+                let answer = format!("{dir}/{name}");
+                ensure!(expected.contains(answer.as_str()), "spool/{answer} answers nothing");
+            }
+        }
+        Ok(())
+    }
+
+    fn refused_bytes_are_kept(&self) -> Result<(), String> {
+        for (seq, decision) in &self.reader.decisions {
+            let Some(kept) = &decision.kept else { continue };
+            let sent = self.agents.sent.iter().find(|sent| {
+                Life::is_line_of(decision, sent, &FileName::of(OsStr::new(&sent.name)).known_as)
+            });
+            let Some(sent) = sent.filter(|sent| sent.durable) else { continue };
+            if self.medium == Medium::Strict && sent.may_return {
+                continue;
+            }
+            ensure!(
+                self.disk.holds(&Path::new("spool").join(kept), &sent.bytes),
+                "line {seq}: {kept} is not what was sent as {}",
+                sent.name
+            );
+        }
+        Ok(())
+    }
+}
