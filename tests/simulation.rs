@@ -13,6 +13,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use sim::disk::Lie;
 use sim::life::{Tally, live, tell};
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -64,8 +65,9 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 
 #[test]
 fn many_seeds() {
-    let total = run(1, setting("SPOOLGATE_SIM_SEEDS", 60), setting("SPOOLGATE_SIM_RECOVERIES", 40));
-    assert!(total.recoveries >= 60 * 40);
+    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 60), setting("SPOOLGATE_SIM_RECOVERIES", 40));
+    let total = run(1, seeds, recoveries);
+    assert!(total.recoveries >= seeds * recoveries);
     for (what, n) in [
         ("orders accepted", total.accepted),
         ("orders refused", total.refused),
@@ -87,6 +89,16 @@ fn one_seed() {
     let first = live(seed, recoveries, None).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     let again = live(seed, recoveries, None).unwrap();
     assert_eq!(first, again, "the same seed is the same story");
+}
+
+/// A simulation that no broken promise of the disk can upset would prove nothing.
+#[test]
+fn every_broken_promise_is_noticed() {
+    for lie in [Lie::SyncData, Lie::SyncFs, Lie::SyncFile, Lie::DropCache, Lie::WriteAgain] {
+        let noticed = (1..=2000).find_map(|seed| live(seed, 20, Some(lie)).err().map(|why| (seed, why)));
+        let (seed, why) = noticed.unwrap_or_else(|| panic!("{lie:?} went unnoticed"));
+        println!("{lie:?}: seed {seed}: {why}");
+    }
 }
 
 #[test]

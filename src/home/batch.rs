@@ -383,7 +383,7 @@ fn blob_path(digest: &str) -> PathBuf {
 pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<(), HomeError> {
     let path = blob_path(digest);
     let fail = |source| HomeError::disk(&path, source);
-    let there = match disk.read(&path, BLOB_BYTES_MAX) {
+    let there = match disk.read_from_medium(&path, BLOB_BYTES_MAX) {
         Ok(file) => file.bytes == bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
         Err(source) => return Err(fail(source)),

@@ -52,7 +52,9 @@ pub fn keep(disk: &dyn Disk, bundle: &Bundle) -> Result<(), HomeError> {
     let path = kept_path(&bundle.hash());
     let stat = disk.stat(&path).map_err(|source| HomeError::disk(&path, source))?;
     if stat.is_some_and(|stat| usize::try_from(stat.size) == Ok(bundle.to_bytes().len())) {
-        return Ok(());
+        // It was synced before it got its name, but the process may have died before it synced that.
+        let folder = path.parent().unwrap_or(Path::new(""));
+        return disk.sync_dir(folder).map_err(|source| HomeError::disk(folder, source));
     }
     disk::replace(disk, &path, &bundle.to_bytes(), Mode::Shared, true)
         .map_err(|source| HomeError::disk(&path, source))

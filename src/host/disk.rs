@@ -90,6 +90,11 @@ pub trait Disk: Send + Sync {
     /// Opens without following links and without blocking, and reads at most `limit + 1` bytes of a
     /// regular file; of anything else, nothing.
     fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile>;
+    /// The same, but of what the medium holds or a later sync will write: after a sync that failed, memory can
+    /// show bytes that neither is true of. A disk without a cache reads as ever.
+    fn read_from_medium(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
+        self.read(path, limit)
+    }
     /// Renames, replacing what is there.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Renames only if nothing is there (`EEXIST` otherwise).

@@ -76,6 +76,28 @@ impl RealDisk {
         }
     }
 
+    /// Reads a file; `first` is done with it once it is open and known to be one.
+    fn read_with(
+        &self,
+        path: &Path,
+        limit: usize,
+        first: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()>,
+    ) -> io::Result<ReadFile> {
+        // Without NONBLOCK a FIFO would block the gate for ever.
+        let fd =
+            self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, rfs::Mode::empty())?;
+        let stat = stat_of(&rfs::fstat(&fd)?);
+        let mut bytes = Vec::new();
+        if stat.kind == Kind::File {
+            first(fd.as_fd())?;
+            let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
+            bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+            let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+            File::from(fd).take(cap).read_to_end(&mut bytes)?;
+        }
+        Ok(ReadFile { stat, bytes })
+    }
+
     fn open_dir(&self, dir: &Path) -> io::Result<OwnedFd> {
         let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         self.open_at(dir, OFlags::RDONLY | OFlags::DIRECTORY, rfs::Mode::empty())
@@ -163,18 +185,12 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
-        // Without NONBLOCK a FIFO would block the gate for ever.
-        let fd =
-            self.open_at(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY, rfs::Mode::empty())?;
-        let stat = stat_of(&rfs::fstat(&fd)?);
-        let mut bytes = Vec::new();
-        if stat.kind == Kind::File {
-            let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
-            bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-            File::from(fd).take(cap).read_to_end(&mut bytes)?;
-        }
-        Ok(ReadFile { stat, bytes })
+        self.read_with(path, limit, |_| Ok(()))
+    }
+
+    fn read_from_medium(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
+        // Pages that are dirty stay: the next sync writes them.
+        self.read_with(path, limit, |fd| rfs::fadvise(fd, 0, None, Advice::DontNeed))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

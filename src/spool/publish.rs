@@ -36,7 +36,7 @@ pub fn publish(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<()> {
 /// # Errors
 /// What the disk says, other than that nothing readable is there.
 pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
-    match disk.read(&path_of(answer), bytes.len()) {
+    match disk.read_from_medium(&path_of(answer), bytes.len()) {
         Ok(file) => Ok(file.bytes == bytes),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),

@@ -14,22 +14,19 @@
 //! it does, and any can be made to fail.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use spoolgate::host::disk::{Access, DirStream, Disk, Entry, FileId, Kind, LogFile, Mode, ReadFile, Stat};
-
 use super::dice::Dice;
 
-const ENOENT: i32 = 2;
-const EIO: i32 = 5;
-const EEXIST: i32 = 17;
+pub(super) const ENOENT: i32 = 2;
+pub(super) const EIO: i32 = 5;
+pub(super) const EEXIST: i32 = 17;
 const ENOSPC: i32 = 28;
 
-fn error(code: i32) -> io::Error {
+pub(super) fn error(code: i32) -> io::Error {
     io::Error::from_raw_os_error(code)
 }
 
@@ -53,8 +50,8 @@ pub enum Lie {
     SyncFile,
     /// Dropping the cache does nothing, so that dropped pages stay seen.
     DropCache,
-    /// A rename that must not replace does.
-    RenameNew,
+    /// Writing a torn rest again says OK and does nothing.
+    WriteAgain,
 }
 
 /// Which calls fail.
@@ -67,20 +64,20 @@ pub struct Fault {
 }
 
 #[derive(Clone, Debug)]
-struct Inode {
-    directory: bool,
+pub(super) struct Inode {
+    pub(super) directory: bool,
     /// What processes read.
-    seen: Vec<u8>,
+    pub(super) seen: Vec<u8>,
     /// What a power cut leaves at least.
     medium: Vec<u8>,
     /// Parts of `seen` that a sync would write, with how many operations on names came before each.
-    dirty: Vec<(Range<usize>, u64)>,
-    modified: i128,
+    pub(super) dirty: Vec<(Range<usize>, u64)>,
+    pub(super) modified: i128,
 }
 
 impl Inode {
     /// Writes what is dirty to the medium.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for (range, _) in std::mem::take(&mut self.dirty) {
             let end = range.end.min(self.seen.len());
             if self.medium.len() < end {
@@ -92,7 +89,7 @@ impl Inode {
 
     /// What a read from the medium gives while the machine runs: its bytes, what is dirty, and zeros where
     /// pages were dropped, since the length is still the one in memory.
-    fn drop_cache(&mut self) {
+    pub(super) fn drop_cache(&mut self) {
         let mut now = self.medium.clone();
         now.resize(self.seen.len(), 0);
         for (range, _) in &self.dirty {
@@ -109,12 +106,12 @@ impl Inode {
                 continue;
             }
             let bytes = self.seen[range.clone()].to_vec();
-            let (length, keep): (usize, Vec<Range<usize>>) = match dice.below(6) {
+            let (length, keep): (usize, Vec<(usize, usize)>) = match dice.below(6) {
                 0 | 1 => continue,
-                2 => (bytes.len(), vec![0..bytes.len()]),
+                2 => (bytes.len(), Vec::from([(0, bytes.len())])),
                 3 => {
                     let end = dice.up_to(bytes.len());
-                    (end, vec![0..end])
+                    (end, Vec::from([(0, end)]))
                 }
                 4 => (bytes.len(), Vec::new()),
                 _ => {
@@ -124,7 +121,7 @@ impl Inode {
                     while at < bytes.len() {
                         let end = (((range.start + at) / 512 + 1) * 512 - range.start).min(bytes.len());
                         if dice.one_in(2) {
-                            kept.push(at..end);
+                            kept.push((at, end));
                         }
                         at = end;
                     }
@@ -134,9 +131,8 @@ impl Inode {
             if self.medium.len() < range.start + length {
                 self.medium.resize(range.start + length, 0);
             }
-            for part in keep {
-                let to = range.start + part.start..range.start + part.end;
-                self.medium[to].copy_from_slice(&bytes[part]);
+            for (from, to) in keep {
+                self.medium[range.start + from..range.start + to].copy_from_slice(&bytes[from..to]);
             }
         }
         self.seen = self.medium.clone();
@@ -145,7 +141,7 @@ impl Inode {
 
 /// An operation on names that is not on the medium yet.
 #[derive(Clone, Debug)]
-enum NameOp {
+pub(super) enum NameOp {
     Link { path: PathBuf, inode: u64 },
     Unlink { path: PathBuf, inode: u64 },
     Rename { from: PathBuf, to: PathBuf, inode: u64 },
@@ -182,7 +178,7 @@ impl NameOp {
         }
     }
 
-    fn is_in(&self, dir: &Path) -> bool {
+    pub(super) fn is_in(&self, dir: &Path) -> bool {
         self.paths().iter().any(|path| path.parent() == Some(dir))
     }
 
@@ -199,30 +195,42 @@ impl NameOp {
     }
 }
 
+/// What becomes of the next call of a verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// It fails.
+    Fails,
+    /// The process dies before it does anything.
+    Dies,
+}
+
 /// How a process ends at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dying {
+pub(super) enum Dying {
     Before,
     After,
 }
 
 #[derive(Clone, Debug)]
-struct World {
-    medium_kind: Medium,
-    lie: Option<Lie>,
-    dice: Dice,
-    inodes: BTreeMap<u64, Inode>,
+pub(super) struct World {
+    pub(super) medium_kind: Medium,
+    pub(super) lie: Option<Lie>,
+    pub(super) dice: Dice,
+    pub(super) inodes: BTreeMap<u64, Inode>,
     last_inode: u64,
-    names: BTreeMap<PathBuf, u64>,
+    pub(super) names: BTreeMap<PathBuf, u64>,
     medium: BTreeMap<PathBuf, u64>,
     pending: Vec<NameOp>,
     /// Operations on names so far.
-    ops: u64,
+    pub(super) ops: u64,
     /// Calls since the process started.
     calls: u64,
     dies_at: Option<u64>,
     dead: bool,
     fault: Option<Fault>,
+    /// What becomes of the next such call.
+    next: Option<(&'static str, PathBuf, Next)>,
+    fails_now: bool,
     /// Bytes until the disk is full.
     room: Option<usize>,
     /// Everything that was called, for telling two runs apart.
@@ -234,7 +242,7 @@ struct World {
 
 impl World {
     /// Counts a call. An error is one that the call gives without doing anything.
-    fn call(&mut self, verb: &str, path: &Path) -> io::Result<Option<Dying>> {
+    pub(super) fn call(&mut self, verb: &str, path: &Path) -> io::Result<Option<Dying>> {
         if self.dead {
             return Err(error(EIO));
         }
@@ -245,6 +253,14 @@ impl World {
         if let Some(story) = &mut self.story {
             story.push(format!("{:4} {verb} {}", self.calls, path.display()));
         }
+        self.fails_now = false;
+        if let Some((.., next)) = self.next.take_if(|(next, at, _)| *next == verb && path == at) {
+            self.fails_now = next == Next::Fails;
+            self.dead = next == Next::Dies;
+            if self.dead {
+                return Err(error(EIO));
+            }
+        }
         if self.dies_at == Some(self.calls) {
             self.dead = true;
             let dying = if self.dice.one_in(2) { Dying::Before } else { Dying::After };
@@ -254,9 +270,9 @@ impl World {
         Ok(None)
     }
 
-    fn fails(&mut self) -> bool {
-        let fails =
-            self.fault.is_some_and(|fault| self.calls >= fault.at && self.calls - fault.at < fault.count);
+    pub(super) fn fails(&mut self) -> bool {
+        let fails = self.fails_now
+            || self.fault.is_some_and(|fault| self.calls >= fault.at && self.calls - fault.at < fault.count);
         if fails {
             self.tell(|| "     which fails".to_owned());
         }
@@ -270,7 +286,7 @@ impl World {
     }
 
     /// A call that only reads.
-    fn reads(&mut self, verb: &str, path: &Path) -> io::Result<()> {
+    pub(super) fn reads(&mut self, verb: &str, path: &Path) -> io::Result<()> {
         match self.call(verb, path)? {
             Some(_) => Err(error(EIO)),
             None if self.fails() => Err(error(EIO)),
@@ -279,7 +295,7 @@ impl World {
     }
 
     /// A call that changes names: `change` is what it does.
-    fn changes_names(
+    pub(super) fn changes_names(
         &mut self,
         verb: &str,
         path: &Path,
@@ -293,25 +309,25 @@ impl World {
         if dying.is_some() { Err(error(EIO)) } else { Ok(()) }
     }
 
-    fn push(&mut self, op: NameOp) {
+    pub(super) fn push(&mut self, op: NameOp) {
         op.apply(&mut self.names);
         self.pending.push(op);
         self.ops += 1;
     }
 
-    fn inode_of(&self, path: &Path) -> io::Result<u64> {
+    pub(super) fn inode_of(&self, path: &Path) -> io::Result<u64> {
         self.names.get(path).copied().ok_or_else(|| error(ENOENT))
     }
 
-    fn inode(&self, number: u64) -> &Inode {
+    pub(super) fn inode(&self, number: u64) -> &Inode {
         &self.inodes[&number]
     }
 
-    fn inode_mut(&mut self, number: u64) -> &mut Inode {
+    pub(super) fn inode_mut(&mut self, number: u64) -> &mut Inode {
         self.inodes.get_mut(&number).unwrap()
     }
 
-    fn make(&mut self, directory: bool) -> u64 {
+    pub(super) fn make(&mut self, directory: bool) -> u64 {
         self.last_inode += 1;
         let inode = Inode {
             directory,
@@ -325,7 +341,7 @@ impl World {
     }
 
     /// Appends what fits, or a part of it if the process dies or the call fails meanwhile.
-    fn append(&mut self, verb: &str, path: &Path, number: u64, bytes: &[u8]) -> io::Result<()> {
+    pub(super) fn append(&mut self, verb: &str, path: &Path, number: u64, bytes: &[u8]) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         let failing = self.fails();
         let mut length = bytes.len();
@@ -352,7 +368,7 @@ impl World {
         }
     }
 
-    fn sync(&mut self, verb: &str, path: &Path, number: u64, lie: Lie) -> io::Result<()> {
+    pub(super) fn sync(&mut self, verb: &str, path: &Path, number: u64, lie: Lie) -> io::Result<()> {
         let dying = self.call(verb, path)?;
         if self.fails() {
             // The pages count as clean from now on, and are on the medium nowhere.
@@ -369,7 +385,7 @@ impl World {
     }
 
     /// Makes these operations durable, and all that they need.
-    fn commit_names(&mut self, chosen: impl Fn(&NameOp) -> bool) {
+    pub(super) fn commit_names(&mut self, chosen: impl Fn(&NameOp) -> bool) {
         let pending = std::mem::take(&mut self.pending);
         let mut wanted: Vec<bool> = pending.iter().map(chosen).collect();
         for later in (0..pending.len()).rev() {
@@ -438,7 +454,7 @@ impl World {
 /// The disk.
 #[derive(Debug)]
 pub struct SimDisk {
-    world: Arc<Mutex<World>>,
+    pub(super) world: Arc<Mutex<World>>,
 }
 
 impl SimDisk {
@@ -458,6 +474,8 @@ impl SimDisk {
             dies_at: None,
             dead: false,
             fault: None,
+            next: None,
+            fails_now: false,
             room: None,
             trace: 0xcbf2_9ce4_8422_2325,
             story: None,
@@ -476,7 +494,7 @@ impl SimDisk {
         self.world().story.take().unwrap_or_default()
     }
 
-    fn world(&self) -> MutexGuard<'_, World> {
+    pub(super) fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock().unwrap()
     }
 
@@ -498,6 +516,11 @@ impl SimDisk {
         (world.calls, world.dead) = (0, false);
         world.tell(|| format!("---- a process starts: dies at {dies_at:?}, {fault:?}, room {room:?}"));
         (world.dies_at, world.fault, world.room) = (dies_at, fault, room);
+    }
+
+    /// Decides on the next call of a verb at a path.
+    pub fn next(&self, verb: &'static str, path: &str, next: Next) {
+        self.world().next = Some((verb, path.into(), next));
     }
 
     /// Whether the process died.
@@ -610,208 +633,5 @@ impl SimDisk {
         let world = self.world();
         let files = world.names.iter().filter(|(_, number)| !world.inode(**number).directory);
         files.map(|(path, number)| (path.clone(), world.inode(*number).seen.clone())).collect()
-    }
-}
-
-fn stat_of(number: u64, inode: &Inode) -> Stat {
-    Stat {
-        kind: if inode.directory { Kind::Directory } else { Kind::File },
-        id: FileId { device: 1, inode: number },
-        links: 1,
-        size: inode.seen.len() as u64,
-        modified_ns: inode.modified,
-    }
-}
-
-impl Disk for SimDisk {
-    fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
-        let mut world = self.world();
-        world.reads("read_dir", dir)?;
-        if !dir.as_os_str().is_empty() {
-            world.inode_of(dir)?;
-        }
-        let mut entries: Vec<(OsString, Kind)> = Vec::new();
-        for (path, number) in world.names.range(dir.to_owned()..) {
-            if !path.starts_with(dir) {
-                break;
-            }
-            if path.parent() == Some(dir) && path != dir {
-                let kind = if world.inode(*number).directory { Kind::Directory } else { Kind::File };
-                entries.push((path.file_name().unwrap().to_owned(), kind));
-            }
-        }
-        // In no order that anybody may count on.
-        let turn = if entries.is_empty() { 0 } else { world.dice.up_to(entries.len() - 1) };
-        entries.rotate_left(turn);
-        Ok(Box::new(entries.into_iter().map(|(name, kind)| Ok(Entry { name, kind: Some(kind) }))))
-    }
-
-    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
-        let mut world = self.world();
-        world.reads("stat", path)?;
-        Ok(world.inode_of(path).ok().map(|number| stat_of(number, world.inode(number))))
-    }
-
-    fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
-        let mut world = self.world();
-        world.reads("read", path)?;
-        let number = world.inode_of(path)?;
-        let inode = world.inode(number);
-        let end = inode.seen.len().min(limit.saturating_add(1));
-        Ok(ReadFile { stat: stat_of(number, inode), bytes: inode.seen[..end].to_vec() })
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.world().changes_names("rename", from, |world| {
-            let inode = world.inode_of(from)?;
-            world.push(NameOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
-            Ok(())
-        })
-    }
-
-    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.world().changes_names("rename_new", from, |world| {
-            let inode = world.inode_of(from)?;
-            if world.names.contains_key(to) && world.lie != Some(Lie::RenameNew) {
-                return Err(error(EEXIST));
-            }
-            world.push(NameOp::Rename { from: from.to_owned(), to: to.to_owned(), inode });
-            Ok(())
-        })
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.world().changes_names("remove", path, |world| {
-            let inode = world.inode_of(path)?;
-            world.push(NameOp::Unlink { path: path.to_owned(), inode });
-            Ok(())
-        })
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8], _mode: Mode, durable: bool) -> io::Result<()> {
-        let mut world = self.world();
-        if let Ok(inode) = world.inode_of(path) {
-            world.changes_names("unlink", path, |world| {
-                world.push(NameOp::Unlink { path: path.to_owned(), inode });
-                Ok(())
-            })?;
-        }
-        let mut number = 0;
-        world.changes_names("create", path, |world| {
-            if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-                world.inode_of(dir)?;
-            }
-            number = world.make(false);
-            world.push(NameOp::Link { path: path.to_owned(), inode: number });
-            Ok(())
-        })?;
-        world.append("write", path, number, bytes)?;
-        if durable { world.sync("fsync", path, number, Lie::SyncFile) } else { Ok(()) }
-    }
-
-    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut world = self.world();
-        let dying = world.call("write_again", path)?;
-        if world.fails() {
-            return Err(error(EIO));
-        }
-        let number = world.inode_of(path)?;
-        let ops = world.ops;
-        let start = usize::try_from(offset).unwrap();
-        let inode = world.inode_mut(number);
-        inode.seen[start..start + bytes.len()].copy_from_slice(bytes);
-        inode.dirty.push((start..start + bytes.len(), ops));
-        if dying.is_some() {
-            return Err(error(EIO));
-        }
-        world.sync("sync_again", path, number, Lie::SyncFile)
-    }
-
-    fn create_dir(&self, path: &Path, _mode: Mode) -> io::Result<()> {
-        self.world().changes_names("mkdir", path, |world| {
-            if world.names.contains_key(path) {
-                return Ok(());
-            }
-            let inode = world.make(true);
-            world.push(NameOp::Link { path: path.to_owned(), inode });
-            Ok(())
-        })
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        let journal = self.world().medium_kind == Medium::Journal;
-        self.world().changes_names("sync_dir", dir, |world| {
-            world.commit_names(|op| journal || op.is_in(dir));
-            Ok(())
-        })
-    }
-
-    fn sync_fs(&self, dir: &Path) -> io::Result<()> {
-        let mut world = self.world();
-        let dying = world.call("sync_fs", dir)?;
-        if world.fails() {
-            // Some page of some file could not be written.
-            let dirty: Vec<u64> =
-                world.inodes.iter().filter(|(_, inode)| !inode.dirty.is_empty()).map(|(n, _)| *n).collect();
-            for number in dirty {
-                if world.dice.one_in(2) {
-                    world.inode_mut(number).dirty.clear();
-                }
-            }
-            return Err(error(EIO));
-        }
-        if world.lie != Some(Lie::SyncFs) {
-            world.inodes.values_mut().for_each(Inode::flush);
-            world.commit_names(|_| true);
-        }
-        if dying.is_some() { Err(error(EIO)) } else { Ok(()) }
-    }
-
-    fn open_log(&self, path: &Path, _access: Access) -> io::Result<Box<dyn LogFile>> {
-        let mut world = self.world();
-        world.reads("open_log", path)?;
-        let number = world.inode_of(path)?;
-        Ok(Box::new(SimLog { world: Arc::clone(&self.world), number, path: path.to_owned() }))
-    }
-}
-
-struct SimLog {
-    world: Arc<Mutex<World>>,
-    number: u64,
-    path: PathBuf,
-}
-
-impl LogFile for SimLog {
-    fn len(&self) -> io::Result<u64> {
-        let mut world = self.world.lock().unwrap();
-        world.reads("len", &self.path)?;
-        Ok(world.inode(self.number).seen.len() as u64)
-    }
-
-    fn append(&self, bytes: &[u8]) -> io::Result<()> {
-        self.world.lock().unwrap().append("append", &self.path, self.number, bytes)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut world = self.world.lock().unwrap();
-        world.reads("read_at", &self.path)?;
-        let inode = world.inode(self.number);
-        let from = usize::try_from(offset).unwrap().min(inode.seen.len());
-        let length = buffer.len().min(inode.seen.len() - from);
-        buffer[..length].copy_from_slice(&inode.seen[from..from + length]);
-        Ok(length)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.world.lock().unwrap().sync("sync_data", &self.path, self.number, Lie::SyncData)
-    }
-
-    fn drop_cache(&self) -> io::Result<()> {
-        let mut world = self.world.lock().unwrap();
-        world.reads("drop_cache", &self.path)?;
-        if world.lie != Some(Lie::DropCache) {
-            world.inode_mut(self.number).drop_cache();
-        }
-        Ok(())
     }
 }

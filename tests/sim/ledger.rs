@@ -2,11 +2,12 @@
 //! from where it was and insists that what it read before is still there.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
+use spoolgate::gate::Change;
 use spoolgate::gate::record::{Decision, Record};
-use spoolgate::wire::signing::hex;
+use spoolgate::wire::signing::{hex, sha256_hex};
 
 use super::disk::SimDisk;
 
@@ -25,6 +26,8 @@ pub struct Reader {
     pub answers: BTreeMap<u64, Vec<u8>>,
     /// All answers up to this line are said to be durable.
     pub published: Option<u64>,
+    /// Files that lines name by their digest, with what they must hold.
+    pub named: BTreeMap<PathBuf, Vec<u8>>,
     /// Torn batches that were left behind.
     pub torn: u64,
 }
@@ -113,10 +116,49 @@ impl Reader {
         Ok(sealed)
     }
 
+    /// Notes what a line names, which must be there as soon as the line is.
+    fn digests(&mut self, disk: &SimDisk, seq: u64, record: Option<&Record>) -> Result<(), String> {
+        let mut paths: Vec<(PathBuf, &str)> = Vec::new();
+        let mut rulebook = |hash| paths.push((format!("audit/rulebooks/{hash}.json").into(), hash));
+        match record {
+            Some(Record::Genesis(genesis)) => rulebook(genesis.rulebook.as_str()),
+            Some(Record::Decision(decision)) => rulebook(decision.rulebook.as_str()),
+            Some(Record::Rulebook(event)) => {
+                for change in &event.changes {
+                    if let Change::RulebookLoaded { hash } = change {
+                        rulebook(hash.as_str());
+                    }
+                }
+            }
+            _ => {}
+        }
+        let blob = |digest| (Path::new("audit/blobs").join(digest), digest);
+        match record {
+            Some(Record::Decision(decision)) => {
+                paths.extend(decision.data_blob.as_deref().map(blob));
+                paths.extend(decision.payload_blob.as_deref().map(blob));
+            }
+            Some(Record::Market(rows)) => paths.push(blob(rows.rows_sha256.as_str())),
+            _ => {}
+        }
+        for (path, digest) in paths {
+            if self.named.contains_key(&path) {
+                continue;
+            }
+            let bytes = disk.get(&path).filter(|bytes| sha256_hex(bytes) == digest);
+            let bytes =
+                bytes.ok_or_else(|| format!("line {seq} names {}, which is not there", path.display()))?;
+            self.named.insert(path, bytes);
+        }
+        Ok(())
+    }
+
     fn line(&mut self, disk: &SimDisk, read: &Read) -> Result<(), String> {
         let seq = self.lines;
         self.lines += 1;
-        match Record::parse(&read.kind, &read.body).map_err(|why| format!("line {seq}: {why}"))? {
+        let record = Record::parse(&read.kind, &read.body).map_err(|why| format!("line {seq}: {why}"))?;
+        self.digests(disk, seq, record.as_ref())?;
+        match record {
             Some(Record::Decision(decision)) => {
                 let answer = match decision.metadata.replay_of {
                     Some(original) => {

@@ -1,8 +1,12 @@
 //! The whole gate on a simulated disk.
 
 pub mod agents;
+pub mod check;
 pub mod clock;
+pub mod device;
 pub mod dice;
 pub mod disk;
 pub mod ledger;
 pub mod life;
+pub mod promises;
+pub mod stories;
