@@ -85,6 +85,9 @@ impl RealDisk {
 /// Components of paths whose folders are the gate's own: `spool/in/<name>`.
 const OWN_DEPTH: usize = 3;
 
+/// Largest group of pages, in bytes, that Linux holds in its cache as one.
+const CACHED_TOGETHER_MAX: u64 = 2 * 1024 * 1024;
+
 /// A folder to look a name up in.
 enum Folder<'a> {
     /// The home.
@@ -214,12 +217,17 @@ impl Disk for RealDisk {
             Mode::Shared => 0o755,
         };
         let (folder, name) = self.place(path)?;
+        let is_there = || match rfs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat_of(&stat).kind == Kind::Directory,
+            Err(_) => false,
+        };
+        // Asked first, as it nearly always is: looking costs a third of failing to make one.
+        if is_there() {
+            return Ok(());
+        }
         match rfs::mkdirat(&folder, name, rfs::Mode::from_raw_mode(bits)) {
-            Ok(()) => Ok(()),
-            Err(rustix::io::Errno::EXIST) if self.stat(path)?.is_some_and(|s| s.kind == Kind::Directory) => {
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+            Err(rustix::io::Errno::EXIST) if is_there() => Ok(()),
+            other => Ok(other?),
         }
     }
 
@@ -265,8 +273,10 @@ impl LogFile for RealLog {
         self.file.sync_data()
     }
 
-    fn drop_cache(&self) -> io::Result<()> {
-        Ok(rfs::fadvise(self.file.as_fd(), 0, None, Advice::DontNeed)?)
+    fn drop_cache(&self, from: u64) -> io::Result<()> {
+        // Pages lie in the cache in aligned groups, and a group that begins before the offset is kept whole.
+        let from = from - from % CACHED_TOGETHER_MAX;
+        Ok(rfs::fadvise(self.file.as_fd(), from, None, Advice::DontNeed)?)
     }
 }
 

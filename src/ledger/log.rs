@@ -82,7 +82,7 @@ pub struct Position {
 }
 
 /// [`Position`] as stored.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredPosition {
     segment: u32,
