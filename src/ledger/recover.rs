@@ -119,14 +119,22 @@ pub fn open(
 }
 
 /// Step 0: what is in the page cache only must not be taken for durable, or a seal could be published and
-/// then lost to a power cut. Nothing before the anchor's own line is read again.
+/// then lost to a power cut. A place is remembered only by who made everything before it durable, the segment
+/// and its name in the folder, or came through here without that anchor. So with an anchor in the last segment
+/// the folder is durable, with one at its very end the segment is too, and nothing before the anchor's own line
+/// is read again.
 fn settle(disk: &dyn Disk, last: u32, anchor: Option<&Position>) -> Result<(), LedgerError> {
     let path = segment::path(last);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
     let file = disk.open_log(&path, Access::Append).map_err(fail)?;
     let anchor = anchor.filter(|anchor| anchor.segment == last);
-    file.sync_data().map_err(fail)?;
-    disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
+    let length = file.len().map_err(fail)?;
+    if anchor.is_none_or(|anchor| anchor.offset != length) {
+        file.sync_data().map_err(fail)?;
+    }
+    if anchor.is_none() {
+        disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
+    }
     let line_of_anchor = |at: &Position| at.offset.saturating_sub(at.last_length.saturating_add(1));
     file.drop_cache(anchor.map_or(0, line_of_anchor)).map_err(fail)
 }
