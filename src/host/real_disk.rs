@@ -174,8 +174,23 @@ impl Disk for RealDisk {
         if stat.kind == Kind::File {
             let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
             bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-            File::from(fd).take(cap).read_to_end(&mut bytes)?;
+            let cap = limit.saturating_add(1);
+            let mut file = File::from(fd);
+            bytes.resize(expected.saturating_add(1).min(cap), 0);
+            let first = loop {
+                match file.read(&mut bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other?,
+                }
+            };
+            let has_room = first < bytes.len();
+            bytes.truncate(first);
+            // A regular file that gives as many bytes as it said, and not the one more that there was room for,
+            // is at its end; asking again would only say so.
+            if !has_room || first < expected {
+                let rest = u64::try_from(cap.saturating_sub(first)).unwrap_or(u64::MAX);
+                file.take(rest).read_to_end(&mut bytes)?;
+            }
         }
         Ok(ReadFile { stat, bytes })
     }

@@ -185,6 +185,9 @@ impl Store {
         database.busy_timeout(BUSY_TIMEOUT)?;
         database.pragma_update(None, "synchronous", "NORMAL")?;
         database.set_prepared_statement_cache_capacity(32);
+        // Otherwise SQLite plans a statement anew for every value bound to it, in case statistics of the table,
+        // of which there are none, spoke for another plan.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         let store = Store { database, beside: None };
         let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
