@@ -10,6 +10,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use common::{PROGRAM, Scratch, command, show, spoolgate, succeed};
+use spoolgate::home::Home;
+use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
@@ -57,6 +59,33 @@ fn err(done: &Output) -> String {
 
 fn scratch() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn one_shots_leave_the_index_right_and_little_beside_it() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let file = scratch.beside("r.json");
+    let ask = |request: &[u8]| {
+        fs::write(&file, request).unwrap();
+        succeed(&home, &["handle", file.to_str().unwrap()])
+    };
+    let request = scratch.query("one-0").bytes;
+    let first = ask(&request);
+    let beside: Vec<u64> = (1..40)
+        .map(|n| {
+            ask(&scratch.query(&format!("one-{n}")).bytes);
+            fs::metadata(home.join("state/state.db-wal")).unwrap().len()
+        })
+        .collect();
+    // It grows over some commands, without which each would pay for syncs, and is put away in between.
+    assert!(beside.iter().any(|bytes| *bytes > 100_000), "{beside:?}");
+    assert!(beside.iter().all(|bytes| *bytes < 300_000), "{beside:?}");
+    assert!(!beside.is_sorted(), "{beside:?}");
+    assert_eq!(ask(&request), first);
+    let (_, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert!(same, "a rebuild gives another state");
+    assert_eq!(ask(&request), first);
 }
 
 #[test]

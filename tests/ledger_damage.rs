@@ -11,6 +11,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -479,6 +480,79 @@ fn nothing_is_appended_behind_a_torn_tail() {
         assert!(!bare.verifies(), "behind batch {batch}");
         assert!(!matches!(bare.open(), Opened::Clean(_)), "behind batch {batch}");
     }
+}
+
+/// A log of several hundred thousand bytes, so that several threads have several pieces each. It is sealed as the
+/// gate seals; the notes in its lines are of no use but to be long, most of them a little, some as long as
+/// a line may be.
+fn long_log(dice: &mut Dice) -> Files {
+    let (_, files, _) = small();
+    let mut lines = lines_of(files.segment(1));
+    let seal = lines.last().unwrap().clone();
+    let note =
+        |length: usize| format!(",\"kind\":\"stop\",\"note\":\"{}\"}}", "x".repeat(length)).into_bytes();
+    for batch in 0..150 {
+        for _ in 0..=dice.below(8) {
+            lines.push(note(dice.below(if batch % 50 == 0 { 65_300 } else { 1500 })));
+        }
+        lines.push(seal.clone());
+    }
+    files.with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey)).without_checkpoint()
+}
+
+/// Does one of many kinds of harm to a log, up to three times.
+fn harm(log: &[u8], dice: &mut Dice) -> Vec<u8> {
+    let mut log = log.to_vec();
+    for _ in 0..=dice.below(3) {
+        let at = dice.below(log.len());
+        let end = (at + 1 + dice.below(3000)).min(log.len());
+        match dice.below(8) {
+            0 => log[at] ^= 1 << dice.below(8),
+            1 => log.truncate(at + 1),
+            2 => drop(log.drain(at..end)),
+            3 => log.insert(at, b'\n'),
+            4 => {
+                // Two lines become one, or a line loses its end.
+                let end = log[at..].iter().position(|byte| *byte == b'\n').map_or(at, |found| at + found);
+                log[end] = b' ';
+            }
+            5 => {
+                let length = 65_000 + dice.below(200_000);
+                log.splice(at..at, std::iter::repeat_n(b'y', length));
+            }
+            6 => {
+                let again = log[at..end].to_vec();
+                log.splice(at..at, again);
+            }
+            _ => log[at..end].fill(0),
+        }
+    }
+    log
+}
+
+#[test]
+fn threads_find_what_one_finds() {
+    let mut dice = Dice(0x7ead);
+    let files = long_log(&mut dice);
+    let log = files.segment(1).to_vec();
+    assert!(log.len() > 6 * 65_536, "{}", log.len());
+    let found = |files: &Files, threads| {
+        let report = files.verify_on_threads(false, threads);
+        report.map(|report| (report.ok, serde_json::to_string(&report).unwrap()))
+    };
+    assert!(found(&files, 3).unwrap().0);
+    let cases: Vec<Files> =
+        (0..250).map(|_| files.with_segment(1, harm(&log, &mut dice))).chain([files.clone()]).collect();
+    for_all(&cases, |files| {
+        let alone = found(files, 1);
+        for threads in [2, 3, 8] {
+            assert_eq!(found(files, threads), alone, "{threads} threads");
+        }
+    });
+    // Harm of different kinds was found, and at different places.
+    let told: BTreeSet<String> =
+        cases.iter().filter_map(|files| found(files, 2).ok()).map(|(_, report)| report).collect();
+    assert!(told.len() > 200, "{}", told.len());
 }
 
 fn long_line(files: &Files, length: usize) -> Vec<u8> {

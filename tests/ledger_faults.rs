@@ -97,6 +97,31 @@ fn a_sync_that_fails_once() {
 }
 
 #[test]
+fn what_nobody_knows_to_be_durable_is_synced_before_it_is_read() {
+    let base = ready(4);
+    let refuses = |place: &Place| {
+        place.disk.faults.lock().unwrap().sync_failures = 1;
+        let opened = place.open();
+        place.disk.faults.lock().unwrap().sync_failures = 0;
+        opened.is_err_and(|error| error.exit() == Exit::Storage)
+    };
+    // The snapshot stands at the end of the log, and was made when all of that was durable.
+    assert!(!refuses(&base.fork()));
+    let place = base.fork();
+    place.forget_state();
+    assert!(refuses(&place), "without an index");
+    let place = base.fork();
+    place.ask(&agent(), "trend-bot", "l1", "orders.list", "{}");
+    drain(&mut place.open().unwrap()).unwrap();
+    assert!(refuses(&place), "a batch behind the snapshot");
+    let place = base.fork();
+    let mut log = place.disk.get("audit/log-00000001.jsonl").unwrap();
+    log.extend(log[..100].to_vec());
+    place.disk.put("audit/log-00000001.jsonl", &log);
+    assert!(refuses(&place), "a torn batch behind the snapshot");
+}
+
+#[test]
 fn a_disk_that_is_full_after_any_number_of_bytes() {
     let base = ready(2);
     let length = {

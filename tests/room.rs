@@ -9,7 +9,7 @@
     reason = "clippy knows helpers of unit tests only"
 )]
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, St
 use spoolgate::host::entropy::SystemEntropy;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::rules::{Rulebook, load};
-use spoolgate::state::{Store, fold};
+use spoolgate::state::{Outstanding, Store, fold};
 use spoolgate::trading;
 use spoolgate::wire::admin::{AdjustAccount, Algorithm, ImportMarket, RevokeKey};
 use spoolgate::wire::amount::Amount;
@@ -123,8 +123,8 @@ impl LogFile for FullLog {
     fn sync_data(&self) -> io::Result<()> {
         self.0.sync_data()
     }
-    fn drop_cache(&self) -> io::Result<()> {
-        self.0.drop_cache()
+    fn drop_cache(&self, from: u64) -> io::Result<()> {
+        self.0.drop_cache(from)
     }
 }
 
@@ -436,7 +436,7 @@ fn nothing_is_looked_up_for_who_may_not_ask() {
 fn a_request_answered_again_in_another_spool_keeps_its_id_there() {
     let (mut state, store) = (State::default(), Store::in_memory().unwrap());
     state.apply(&key(1, None)).unwrap();
-    let mut outstanding = BTreeSet::new();
+    let mut outstanding = Outstanding::new();
     let mut request = prepared("owner", "portfolio.get", Payload::Portfolio);
     for (seq, origin) in [(5, Origin::Local), (6, Origin::Flat)] {
         let label = origin.label();

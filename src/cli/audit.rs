@@ -52,6 +52,9 @@ pub struct VerifyArgs {
     /// The log's verifier key noted earlier; the log must have it.
     #[arg(long, value_name = "VKEY")]
     key: Option<String>,
+    /// How many threads look at lines; absent: one a core, at most 8. The outcome is the same with any number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
 }
 
 /// Show the last lines.
@@ -81,6 +84,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
 }
 
+/// Most threads that verifying takes unasked.
+const THREADS_DEFAULT_MAX: usize = 8;
+
 /// How often a ledger that does not verify is looked at again.
 const LIVE_TRIES: usize = 2;
 
@@ -91,7 +97,10 @@ fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
         strict: args.strict,
         key: args.key.as_deref().map(str::parse).transpose().context("--key")?,
         heads: Vec::new(),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        threads: match args.threads {
+            Some(threads) => usize::from(threads),
+            None => std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_DEFAULT_MAX),
+        },
     };
     for head in &args.head {
         let text = fs::read_to_string(head).with_context(|| format!("head `{}`", head.display()))?;

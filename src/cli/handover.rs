@@ -88,7 +88,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
             fs::remove_file(&answer)?;
             return Ok(Handed::Answered(bytes));
         }
-        match Home::open(home, real_seams(home)?) {
+        match Home::open_briefly(home, real_seams(home)?) {
             Ok(mut open) => {
                 let decided = open.until_idle(true, &AtomicBool::new(false), &mut |_| {});
                 if let Err(error) = decided.and_then(|()| open.settle()) {

@@ -31,8 +31,8 @@ const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const LINES_PER_SNAPSHOT: u64 = 1024;
 /// Answers that recovery may have to compare, at most.
 const OUTSTANDING_MAX: usize = 1024;
-/// And after a one-shot command, so that the start of the next one stays short.
-const OUTSTANDING_ONE_SHOT: usize = 64;
+/// And after a one-shot command: a claim that one left behind is compared with as many at the next start.
+const OUTSTANDING_ONE_SHOT: usize = 256;
 /// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
 const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A batch is closed when its lines have this many bytes.
@@ -262,7 +262,7 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn mark_published(&mut self) -> Result<(), HomeError> {
-        if let Some(up_to) = self.outstanding.last().copied() {
+        if let Some(up_to) = self.outstanding.last_key_value().map(|(seq, _)| *seq) {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.ledger.make_room()?;
@@ -281,10 +281,11 @@ impl Home {
     /// [`HomeError`].
     pub fn settle(&mut self) -> Result<(), HomeError> {
         if self.outstanding.len() >= OUTSTANDING_ONE_SHOT {
-            self.mark_published()
+            self.mark_published()?;
         } else {
-            self.save_snapshot()
+            self.save_snapshot()?;
         }
+        Ok(self.store.rest()?)
     }
 
     /// Whether answers are not known to be durable.
@@ -303,7 +304,7 @@ impl Home {
         let snapshot = Snapshot {
             position: self.ledger.position().to_stored(),
             state: self.state.clone(),
-            outstanding: self.outstanding.iter().copied().collect(),
+            outstanding: self.outstanding.clone(),
         };
         self.store.save_snapshot(&snapshot)?;
         self.lines_since_snapshot = 0;

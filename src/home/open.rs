@@ -12,7 +12,7 @@ use crate::gate::{Change, State};
 use crate::host::clock::Clock;
 use crate::host::disk::{Access, Disk};
 use crate::host::entropy::{Entropy, EntropyError};
-use crate::host::keyring::{CachedKeyring, KeyringError, SqliteKeyring};
+use crate::host::keyring::{CachedKeyring, KeyringError, LogKeys, SqliteKeyring};
 use crate::host::lock::{self, HomeLock};
 use crate::ledger::log::{self, Position};
 use crate::ledger::recover::{self, Found};
@@ -24,8 +24,8 @@ use crate::spool::claim;
 use crate::spool::name::ClaimName;
 use crate::spool::publish;
 use crate::spool::scan::Scanner;
-use crate::state::fold::{FoldFailure, fold};
-use crate::state::store::STATE_FILE;
+use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
+use crate::state::store::{Hold, STATE_FILE};
 use crate::state::{Snapshot, Store, StoreError};
 use crate::wire::code::{Code, Exit};
 use crate::wire::ids::Principal;
@@ -158,7 +158,7 @@ pub struct Home {
     pub(super) watched: Watched,
     pub(super) scanner: Scanner,
     /// Decision lines whose answers are not known to be durable.
-    pub(super) outstanding: BTreeSet<u64>,
+    pub(super) outstanding: Outstanding,
     /// Claims of an earlier process that are not decided yet.
     pub(super) left_behind: VecDeque<ClaimName>,
     /// Lines that go in front of the next batch.
@@ -210,7 +210,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
 /// The lines of a log folded, as far as they were read.
 struct Folded {
     state: State,
-    outstanding: BTreeSet<u64>,
+    outstanding: Outstanding,
     failure: Option<HomeError>,
     lines: u64,
 }
@@ -246,8 +246,20 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
+        Home::open_for(root, seams, Hold::Long)
+    }
+
+    /// The same for a command that decides one request and ends.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn open_briefly(root: &Path, seams: Seams) -> Result<Home, HomeError> {
+        Home::open_for(root, seams, Hold::Brief)
+    }
+
+    fn open_for(root: &Path, seams: Seams, hold: Hold) -> Result<Home, HomeError> {
         let (lock, genesis) = Home::lock(root, &seams)?;
-        Home::assemble(root, seams, Home::parts(root, lock)?, &genesis.origin)
+        Home::assemble(root, seams, Home::parts(root, lock, hold)?, &genesis.origin)
     }
 
     /// Takes the lock and makes the folders that are missing.
@@ -266,11 +278,11 @@ impl Home {
     }
 
     /// The parts of a home on disk.
-    fn parts(root: &Path, lock: Option<HomeLock>) -> Result<Parts, HomeError> {
+    fn parts(root: &Path, lock: Option<HomeLock>, hold: Hold) -> Result<Parts, HomeError> {
         Ok(Parts {
             rules: Arc::new(RuleFolder::of(root)),
             keyring: SqliteKeyring::open(root, false)?,
-            store: Store::open(root)?,
+            store: Store::open(root, hold)?,
             lock,
         })
     }
@@ -429,14 +441,19 @@ impl Home {
         let work = Path::new(claim::WORK_DIR);
         let mut decided: BTreeMap<(String, String), (u64, Option<String>)> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
-        for seq in &self.outstanding {
+        let claims = claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))?;
+        for (seq, whose) in &self.outstanding {
+            // Without its claim, an answer to a command was taken long ago.
+            if *whose == AnswerFor::Command && claims.is_empty() {
+                continue;
+            }
             let (batch, decision) = self.decision(*seq)?;
             newest.insert(decision.answer, *seq);
             decided.insert((decision.spool, decision.file), (batch, decision.kept));
         }
         let mut undelivered: BTreeSet<String> = BTreeSet::new();
         let mut to_retire = Vec::new();
-        for claim in claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))? {
+        for claim in claims {
             // Claims of one name are never in work side by side, so a decision from the claim's batch on is its
             // own, whatever the file holds by now.
             let key = (claim.origin.label(), claim.file.clone());
@@ -474,16 +491,40 @@ fn roll_forward(
     seams: &Seams,
     store: &Store,
     origin: &str,
-    keys: &crate::host::keyring::LogKeys,
+    keys: &LogKeys,
+    use_snapshot: bool,
+) -> Result<(Ledger, Found, Folded), HomeError> {
+    // Reading is part of it: each read outside of a transaction locks and unlocks the index anew.
+    store.begin()?;
+    match roll_forward_within(seams, store, origin, keys, use_snapshot) {
+        Ok(forward) => {
+            store.commit()?;
+            Ok(forward)
+        }
+        Err(error) => {
+            store.roll_back()?;
+            Err(error)
+        }
+    }
+}
+
+fn roll_forward_within(
+    seams: &Seams,
+    store: &Store,
+    origin: &str,
+    keys: &LogKeys,
     use_snapshot: bool,
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Only a damaged genesis line names a log that cannot have one.
     let signer = super::layout::log_signer(origin, keys)
         .map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
     let snapshot = if use_snapshot { store.snapshot()? } else { None };
-    if let Some(tip) = store.tip()?.filter(|_| use_snapshot) {
+    let tip = store.tip()?;
+    let anchored = snapshot.as_ref().map(|snapshot| &snapshot.position);
+    // A snapshot's own place is looked for where the scan begins.
+    if let Some(tip) = tip.as_ref().filter(|tip| use_snapshot && Some(*tip) != anchored) {
         // The index can know lines behind the snapshot that a restored, older ledger does not have.
-        let tip = Position::from_stored(&tip)
+        let tip = Position::from_stored(tip)
             .ok_or_else(|| StoreError::Damaged("the index's position contradicts itself".to_owned()))?;
         recover::check_anchor(seams.disk.as_ref(), &tip, &signer.identity())?;
     }
@@ -492,22 +533,20 @@ fn roll_forward(
             let position = Position::from_stored(&position).ok_or_else(|| {
                 StoreError::Damaged("the snapshot's position contradicts itself".to_owned())
             })?;
-            (Some(position), state, outstanding.into_iter().collect())
+            (Some(position), state, outstanding)
         }
-        None => (None, State::default(), BTreeSet::new()),
+        None => (None, State::default(), Outstanding::new()),
     };
     let mut folded = Folded { state, outstanding, failure: None, lines: 0 };
-    store.begin()?;
     let opened = recover::open(Arc::clone(&seams.disk), signer, anchor, &mut |line| folded.line(store, line));
     let (ledger, found) = match opened {
         Ok(opened) => opened,
-        Err(error) => {
-            store.roll_back()?;
-            return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error)));
-        }
+        Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
     };
-    store.save_tip(&ledger.position().to_stored())?;
-    store.commit()?;
+    let position = ledger.position().to_stored();
+    if tip.as_ref() != Some(&position) {
+        store.save_tip(&position)?;
+    }
     Ok((ledger, found, folded))
 }
 
@@ -521,7 +560,7 @@ impl Home {
         // One lock throughout: a gate that came in between would go on with an index that is removed under it.
         let (lock, genesis) = Home::lock(root, &seams)?;
         let before = if path.exists() {
-            let opened = Home::parts(root, None)
+            let opened = Home::parts(root, None, Hold::Long)
                 .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));
             // Closed again within these lines: no two indexes are open while the files change under them.
             match opened {
@@ -534,7 +573,7 @@ impl Home {
             None
         };
         Store::remove(root).map_err(|source| HomeError::disk(&path, source))?;
-        let again = Home::assemble(root, seams, Home::parts(root, lock)?, &genesis.origin)?;
+        let again = Home::assemble(root, seams, Home::parts(root, lock, Hold::Long)?, &genesis.origin)?;
         let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
         let same = before.is_some_and(|before| before == after);
         Ok((again, same))

@@ -1,6 +1,6 @@
 //! Looking at a home without its lock: the state up to the last sealed batch, while a gate may be running.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::ledger::recover::{self, segments};
 use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
 use crate::ledger::segment;
 use crate::rules::Rulebook;
-use crate::state::fold::fold;
+use crate::state::fold::{Outstanding, fold};
 use crate::state::{Store, StoreError};
 use crate::trading::order::Fill;
 use crate::wire::signing::unhex;
@@ -80,7 +80,7 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         Some((on_disk, position, state)) => (Some(on_disk), position, state),
         None => (None, Position::start(), State::default()),
     };
-    let mut outstanding = BTreeSet::new();
+    let mut outstanding = Outstanding::new();
     let mut failure = None;
     let last = segments(seams.disk.as_ref(), Path::new(segment::AUDIT_DIR))?.last().copied().unwrap_or(1);
     loop {

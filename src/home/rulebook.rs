@@ -123,7 +123,12 @@ impl Home {
         let loaded = self
             .rules
             .load()
-            .and_then(|bundle| Rulebook::compile(&bundle).map(|book| (bundle, book)))
+            .and_then(|bundle| {
+                let in_force = bundle.hash() == self.rulebook.hash;
+                // The same files compile to the same book.
+                let book = if in_force { self.rulebook.clone() } else { Rulebook::compile(&bundle)? };
+                Ok((bundle, book))
+            })
             // It stands in ledger lines, which have a length; a fault can quote a whole file.
             .map_err(|fault| fault.to_string().chars().take(FAULT_CHARS_MAX).collect::<String>());
         let seen = match &loaded {

@@ -130,8 +130,8 @@ pub trait LogFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
     /// Makes appended bytes durable.
     fn sync_data(&self) -> io::Result<()>;
-    /// Drops cached pages, so that the next read comes from the medium. A hint.
-    fn drop_cache(&self) -> io::Result<()>;
+    /// Drops cached pages from the byte `from` on, so that the next read comes from the medium. A hint.
+    fn drop_cache(&self, from: u64) -> io::Result<()>;
 }
 
 /// Reads `length` bytes at `offset`, failing if the file ends before.
@@ -140,8 +140,17 @@ pub trait LogFile: Send + Sync {
 /// [`io::ErrorKind::UnexpectedEof`] or what the file says.
 pub fn read_exact_at(file: &dyn LogFile, offset: u64, length: usize) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; length];
+    fill_at(file, offset, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Fills a buffer with the bytes at `offset`, failing if the file ends before.
+///
+/// # Errors
+/// [`io::ErrorKind::UnexpectedEof`] or what the file says.
+pub fn fill_at(file: &dyn LogFile, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
     let mut done = 0;
-    while let Some(rest) = bytes.get_mut(done..).filter(|rest| !rest.is_empty()) {
+    while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
         let at = offset.saturating_add(u64::try_from(done).unwrap_or(u64::MAX));
         match file.read_at(at, rest) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -150,7 +159,7 @@ pub fn read_exact_at(file: &dyn LogFile, offset: u64, length: usize) -> io::Resu
             Err(error) => return Err(error),
         }
     }
-    Ok(bytes)
+    Ok(())
 }
 
 /// The name beside `path` under which [`replace`] writes first; none for a path without a name.

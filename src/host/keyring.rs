@@ -187,14 +187,13 @@ impl SqliteKeyring {
     /// # Errors
     /// [`KeyringError::NoLogKeys`] if they are not there.
     pub fn log_keys(&self) -> Result<LogKeys, KeyringError> {
-        let seed = |name: &str| -> Result<[u8; 32], KeyringError> {
-            let bytes: Option<Vec<u8>> = self
-                .database
-                .query_row("SELECT seed FROM log_keys WHERE name = ?1", params![name], |row| row.get(0))
-                .optional()?;
+        let sql = "SELECT (SELECT seed FROM log_keys WHERE name = 'log'), (SELECT seed FROM log_keys WHERE name = 'seal')";
+        let (log, seal): (Option<Vec<u8>>, Option<Vec<u8>>) =
+            self.database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let seed = |bytes: Option<Vec<u8>>| {
             bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(KeyringError::NoLogKeys)
         };
-        Ok(LogKeys { log_seed: seed("log")?, seal_seed: seed("seal")? })
+        Ok(LogKeys { log_seed: seed(log)?, seal_seed: seed(seal)? })
     }
 }
 

@@ -76,12 +76,12 @@ impl RealDisk {
         }
     }
 
-    /// Reads a file; `first` is done with it once it is open and known to be one.
+    /// Reads a file; `prepare` is done with it once it is open and known to be one.
     fn read_with(
         &self,
         path: &Path,
         limit: usize,
-        first: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()>,
+        prepare: impl FnOnce(BorrowedFd<'_>) -> rustix::io::Result<()>,
     ) -> io::Result<ReadFile> {
         // Without NONBLOCK a FIFO would block the gate for ever.
         let fd =
@@ -89,11 +89,26 @@ impl RealDisk {
         let stat = stat_of(&rfs::fstat(&fd)?);
         let mut bytes = Vec::new();
         if stat.kind == Kind::File {
-            first(fd.as_fd())?;
+            prepare(fd.as_fd())?;
             let expected = usize::try_from(stat.size).unwrap_or(usize::MAX).min(limit);
             bytes.try_reserve_exact(expected.saturating_add(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-            let cap = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-            File::from(fd).take(cap).read_to_end(&mut bytes)?;
+            let cap = limit.saturating_add(1);
+            let mut file = File::from(fd);
+            bytes.resize(expected.saturating_add(1).min(cap), 0);
+            let first = loop {
+                match file.read(&mut bytes) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                    other => break other?,
+                }
+            };
+            let has_room = first < bytes.len();
+            bytes.truncate(first);
+            // A regular file that gives as many bytes as it said, and not the one more that there was room for,
+            // is at its end; asking again would only say so.
+            if !has_room || first < expected {
+                let rest = u64::try_from(cap.saturating_sub(first)).unwrap_or(u64::MAX);
+                file.take(rest).read_to_end(&mut bytes)?;
+            }
         }
         Ok(ReadFile { stat, bytes })
     }
@@ -106,6 +121,9 @@ impl RealDisk {
 
 /// Components of paths whose folders are the gate's own: `spool/in/<name>`.
 const OWN_DEPTH: usize = 3;
+
+/// Largest group of pages, in bytes, that Linux holds in its cache as one.
+const CACHED_TOGETHER_MAX: u64 = 2 * 1024 * 1024;
 
 /// A folder to look a name up in.
 enum Folder<'a> {
@@ -237,12 +255,17 @@ impl Disk for RealDisk {
             Mode::Shared => 0o755,
         };
         let (folder, name) = self.place(path)?;
+        let is_there = || match rfs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat_of(&stat).kind == Kind::Directory,
+            Err(_) => false,
+        };
+        // Asked first, as it nearly always is: looking costs a third of failing to make one.
+        if is_there() {
+            return Ok(());
+        }
         match rfs::mkdirat(&folder, name, rfs::Mode::from_raw_mode(bits)) {
-            Ok(()) => Ok(()),
-            Err(rustix::io::Errno::EXIST) if self.stat(path)?.is_some_and(|s| s.kind == Kind::Directory) => {
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
+            Err(rustix::io::Errno::EXIST) if is_there() => Ok(()),
+            other => Ok(other?),
         }
     }
 
@@ -288,8 +311,10 @@ impl LogFile for RealLog {
         self.file.sync_data()
     }
 
-    fn drop_cache(&self) -> io::Result<()> {
-        Ok(rfs::fadvise(self.file.as_fd(), 0, None, Advice::DontNeed)?)
+    fn drop_cache(&self, from: u64) -> io::Result<()> {
+        // Pages lie in the cache in aligned groups, and a group that begins before the offset is kept whole.
+        let from = from - from % CACHED_TOGETHER_MAX;
+        Ok(rfs::fadvise(self.file.as_fd(), from, None, Advice::DontNeed)?)
     }
 }
 

@@ -4,6 +4,7 @@
 pub mod line;
 pub mod log;
 pub mod note;
+pub mod pieces;
 pub mod recover;
 pub mod scan;
 pub mod seal;

@@ -95,10 +95,10 @@ pub fn open(
 ) -> Result<(Ledger, Found), LedgerError> {
     let numbers = segments(disk.as_ref(), Path::new(AUDIT_DIR))?;
     let last = numbers.last().copied().unwrap_or(1);
-    settle(disk.as_ref(), last)?;
+    settle(disk.as_ref(), last, anchor.as_ref())?;
     let identity = signer.identity();
-    let remembered = read_checkpoint(disk.as_ref(), &signer)?;
-    let published = remembered.as_ref().map(|head| (head.size, head.root));
+    let published = read_checkpoint(disk.as_ref())?;
+    let remembered = known_head(&published, &signer, anchor.as_ref());
     let mut heads = HeadCheck::new(remembered, anchor.as_ref());
     let (end, file) = scan_from(disk.as_ref(), anchor, last, &identity, &mut |line| {
         heads.see(line);
@@ -121,21 +121,29 @@ pub fn open(
         RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
     };
     // It is published without a sync: a power cut leaves an empty or old one, a kill the one before.
-    if published != Some(ledger.head()) {
-        ledger.publish_head()?;
-    }
+    ledger.renew_checkpoint(&published)?;
     Ok((ledger, found))
 }
 
 /// Step 0: what is in the page cache only must not be taken for durable, or a seal could be published and
-/// then lost to a power cut.
-fn settle(disk: &dyn Disk, last: u32) -> Result<(), LedgerError> {
+/// then lost to a power cut. A place is remembered only by who made everything before it durable, the segment
+/// and its name in the folder, or came through here without that anchor. So with an anchor in the last segment
+/// the folder is durable, with one at its very end the segment is too, and nothing before the anchor's own line
+/// is read again.
+fn settle(disk: &dyn Disk, last: u32, anchor: Option<&Position>) -> Result<(), LedgerError> {
     let path = segment::path(last);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
     let file = disk.open_log(&path, Access::Append).map_err(fail)?;
-    file.sync_data().map_err(fail)?;
-    disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
-    file.drop_cache().map_err(fail)
+    let anchor = anchor.filter(|anchor| anchor.segment == last);
+    let length = file.len().map_err(fail)?;
+    if anchor.is_none_or(|anchor| anchor.offset != length) {
+        file.sync_data().map_err(fail)?;
+    }
+    if anchor.is_none() {
+        disk.sync_dir(Path::new(AUDIT_DIR)).map_err(fail)?;
+    }
+    let line_of_anchor = |at: &Position| at.offset.saturating_sub(at.last_length.saturating_add(1));
+    file.drop_cache(anchor.map_or(0, line_of_anchor)).map_err(fail)
 }
 
 /// Makes a torn rest durable. Where the sync of its batch failed, it can be in memory only, its length too:
@@ -283,18 +291,24 @@ fn check_header(
     Ok(())
 }
 
-/// The newest checkpoint this gate published, if it verifies under this log's key. A power cut can leave
-/// an empty or old one: it is published by rename without a sync.
-fn read_checkpoint(disk: &dyn Disk, signer: &LogSigner) -> Result<Option<Checkpoint>, LedgerError> {
+/// What stands there as the newest checkpoint; nothing if it is not there.
+fn read_checkpoint(disk: &dyn Disk) -> Result<String, LedgerError> {
     let path = PathBuf::from(CHECKPOINT_FILE);
     match disk.read(&path, note::NOTE_BYTES_MAX) {
-        Ok(file) => {
-            let text = String::from_utf8_lossy(&file.bytes);
-            Ok(note::open_checkpoint(&text, signer.verifier(), &signer.origin).ok())
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Ok(file) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(source) => Err(LedgerError::Disk { path, source }),
     }
+}
+
+/// The head in it, if it verifies under this log's key. A power cut can leave an empty or old one: it is
+/// published by rename without a sync.
+fn known_head(text: &str, signer: &LogSigner, anchor: Option<&Position>) -> Option<Checkpoint> {
+    let of_anchor = |at: &Position| Checkpoint::new(&signer.origin, at.seq.saturating_sub(1), at.root);
+    let same = anchor.map(of_anchor).filter(|known| text.starts_with(&format!("{}\n", known.text())));
+    // The head that the anchor's seal is compared with anyway: whether its signature holds or not, it speaks
+    // for this log.
+    same.or_else(|| note::open_checkpoint(text, signer.verifier(), &signer.origin).ok())
 }
 
 /// Whether a remembered head is on the log that was scanned.

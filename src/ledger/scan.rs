@@ -20,7 +20,7 @@ pub const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// First read of a file, and the most that is read at once: whoever wants one line, or a small log, does not
 /// pay for a large buffer.
-const CHUNK_BYTES_MIN: usize = 64 * 1024;
+const CHUNK_BYTES_MIN: usize = 4 * 1024;
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
 
 /// What a scan needs to know of the log.

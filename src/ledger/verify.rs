@@ -1,22 +1,23 @@
 //! `audit verify`: everything a ledger folder says of itself, checked from the first byte, in parallel.
 //! Needs no keyring and no state: an auditor holds the folder, and at best a head or key noted earlier.
 
+use std::io;
 use std::path::Path;
-use std::thread;
 
 use ed25519_dalek::VerifyingKey;
+use sha2::{Digest, Sha256};
 
 use super::LedgerError;
-use super::line::{self, LINE_BYTES_MAX};
+use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
+use super::pieces::{self, Keys, Piece, Place, Seen};
 use super::recover::segments;
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
-use super::seal::Seal;
 use super::segment::{self, Segment};
-use super::tree::{Frontier, Hash, leaf_hash};
-use crate::gate::record::{Genesis, Record};
-use crate::host::disk::{self, Access, Disk, ReadFile};
-use crate::wire::signing::{sha256_hex, unhex};
+use super::tree::{Frontier, Hash};
+use crate::gate::record::Genesis;
+use crate::host::disk::{self, Access, Disk, LogFile, ReadFile};
+use crate::wire::signing::{hex, unhex};
 
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
@@ -27,7 +28,7 @@ pub struct Options {
     pub key: Option<VerifierKey>,
     /// Checkpoints noted earlier: text and where it came from.
     pub heads: Vec<(String, String)>,
-    /// How many threads.
+    /// How many threads look at lines; the outcome is the same with any number. None counts as one.
     pub threads: usize,
 }
 
@@ -91,43 +92,6 @@ pub struct Problem {
 /// Name of the newest checkpoint in the log's folder.
 const CHECKPOINT_NAME: &str = "checkpoint";
 
-/// One line as a chunk found it.
-struct Seen {
-    offset: u64,
-    length: u64,
-    leaf: Hash,
-    prev: Hash,
-    seq: u64,
-    batch: u64,
-    /// Where this kind of line may stand only.
-    place: Place,
-    seal: Option<Seal>,
-    seal_verifies: bool,
-}
-
-/// Where a line may stand.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// First of the log: the genesis line.
-    First,
-    /// First of every later file: the segment line.
-    FirstOfFile,
-    /// Anywhere else.
-    Inside,
-}
-
-/// Lines of a part of a segment, up to the first that is none.
-struct Chunk {
-    lines: Vec<Seen>,
-    bad: Option<(u64, String)>,
-}
-
-struct Keys {
-    origin: String,
-    seal: VerifyingKey,
-    log: VerifierKey,
-}
-
 /// Verifies the log in `dir`. `progress` hears how many bytes are done.
 ///
 /// # Errors
@@ -146,7 +110,10 @@ pub fn verify(
     })?;
     let mut walk = Walk::new(options);
     for (index, number) in numbers.iter().enumerate() {
-        let bytes = read_segment(disk, dir, *number)?;
+        let path = dir.join(segment::file_name(*number));
+        let fail = |error: io::Error| format!("`{}`: {error}", path.display());
+        let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+        let length = file.len().map_err(fail)?;
         let header = match numbers.get(index + 1) {
             Some(next) => match read_header(disk, dir, *next) {
                 Ok(header) => Some(header),
@@ -157,20 +124,12 @@ pub fn verify(
             },
             None => None,
         };
-        if !walk.segment(*number, &bytes, header.as_ref()) {
+        if !walk.segment(*number, file.as_ref(), length, header.as_ref()).map_err(fail)? {
             break;
         }
         progress(walk.bytes);
     }
     Ok(walk.finish(newest))
-}
-
-fn read_segment(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Vec<u8>, String> {
-    let path = dir.join(segment::file_name(number));
-    let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
-    let file = disk.open_log(&path, Access::Read).map_err(fail)?;
-    let length = usize::try_from(file.len().map_err(fail)?).map_err(|error| error.to_string())?;
-    disk::read_exact_at(file.as_ref(), 0, length).map_err(fail)
 }
 
 fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
@@ -226,75 +185,77 @@ impl<'a> Walk<'a> {
         self.problems.push(Problem { file: segment::file_name(number), offset, what });
     }
 
-    /// Verifies one segment; whether to go on.
-    fn segment(&mut self, number: u32, bytes: &[u8], next: Option<&Segment>) -> bool {
-        if self.keys.is_none() {
-            match read_keys(bytes, self.options) {
-                Ok(keys) => self.keys = Some(keys),
+    /// Verifies one segment of `file_bytes`; whether to go on.
+    fn segment(
+        &mut self,
+        number: u32,
+        file: &dyn LogFile,
+        file_bytes: u64,
+        next: Option<&Segment>,
+    ) -> io::Result<bool> {
+        let keys = match self.keys.take() {
+            Some(keys) => keys,
+            None => match read_keys(file, file_bytes, self.options)? {
+                Ok(keys) => keys,
                 Err(what) => {
                     self.problem(number, 0, what);
-                    return false;
+                    return Ok(false);
                 }
-            }
-        }
-        let file_bytes = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
-        let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
-        let cut = usize::try_from(valid_bytes).unwrap_or(usize::MAX);
-        let (valid, rest) = bytes.split_at_checked(cut).unwrap_or((bytes, &[]));
-        let Some(keys) = &self.keys else { return false };
-        let chunks = scan_chunks(valid, keys, self.options);
-        let lines_before = self.seq;
-        let sealed_to = match self.join(number, chunks) {
-            Ok(sealed_to) => sealed_to,
-            Err((offset, what)) => {
-                self.problem(number, offset, what);
-                return false;
-            }
+            },
         };
+        let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
+        let lines_before = self.seq;
+        let mut joined = Joined::default();
+        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
+            self.join(&mut joined, piece?)
+        });
+        self.keys = Some(keys);
+        match looked.and_then(|()| joined.end(number)) {
+            Ok(()) => {}
+            Err(Stop::Bad(offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(false);
+            }
+            Err(Stop::Disk(error)) => return Err(error),
+        }
+        let sealed_to = joined.sealed_to;
         self.segments += 1;
         self.bytes = self.bytes.saturating_add(sealed_to);
         match next {
-            Some(next) => self.check_end(number, next, sealed_to, self.seq - lines_before, rest, file_bytes),
+            Some(next) => {
+                let rest = (valid_bytes, file_bytes.saturating_sub(valid_bytes));
+                let lines = self.seq - lines_before;
+                self.check_end(number, next, sealed_to, lines, file, rest)
+            }
             None if sealed_to != file_bytes => {
                 let what = format!(
                     "{} bytes stand behind the last valid seal",
                     file_bytes.saturating_sub(sealed_to)
                 );
                 self.problem(number, sealed_to, what);
-                false
+                Ok(false)
             }
-            None => true,
+            None => Ok(true),
         }
     }
 
-    /// Joins what the chunks found; returns the offset behind the last seal.
-    fn join(&mut self, number: u32, chunks: Vec<Chunk>) -> Result<u64, (u64, String)> {
-        let mut sealed_to = 0;
-        let mut batch_from = 0;
-        let mut last_offset = 0;
-        for chunk in chunks {
-            for seen in chunk.lines {
-                self.line(&seen).map_err(|what| (seen.offset, what))?;
-                let end = seen.offset.saturating_add(seen.length).saturating_add(1);
-                last_offset = seen.offset;
-                if seen.seal.is_some() {
-                    sealed_to = end;
-                    batch_from = end;
-                } else if end.saturating_sub(batch_from) > BATCH_BYTES_MAX {
-                    return Err((batch_from, format!("a batch is longer than {BATCH_BYTES_MAX} bytes")));
-                }
-            }
-            if let Some((offset, what)) = chunk.bad {
-                return Err((offset, what));
+    /// Joins what was found in a piece to what stands before it.
+    fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
+        for seen in &piece.lines {
+            self.line(seen).map_err(|what| Stop::Bad(seen.offset, what))?;
+            let end = seen.offset.saturating_add(seen.length).saturating_add(1);
+            joined.last_offset = seen.offset;
+            if seen.seal.is_some() {
+                joined.sealed_to = end;
+            } else if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+                let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
+                return Err(Stop::Bad(joined.sealed_to, what));
             }
         }
-        if sealed_to == 0 {
-            return Err((0, format!("`{}` holds no sealed batch", segment::file_name(number))));
+        match piece.bad {
+            Some((offset, what)) => Err(Stop::Bad(offset, what)),
+            None => Ok(()),
         }
-        if batch_from <= last_offset {
-            return Err((batch_from, "the lines from here on are not sealed".to_owned()));
-        }
-        Ok(sealed_to)
     }
 
     fn line(&mut self, seen: &Seen) -> Result<(), String> {
@@ -317,13 +278,13 @@ impl<'a> Walk<'a> {
         }
         if let Some(seal) = &seen.seal {
             let root = self.frontier.root();
-            if seal.size != seen.seq || seal.root != root.to_string() {
+            if seal.size != seen.seq || seal.root != root {
                 return Err(format!(
                     "the seal at line {} has another size or root than the lines before it",
                     seen.seq
                 ));
             }
-            if !seen.seal_verifies {
+            if !seal.verifies {
                 return Err(format!("the signature of the seal at line {} does not verify", seen.seq));
             }
             self.seals.push((seal.size, root));
@@ -343,18 +304,19 @@ impl<'a> Walk<'a> {
         next: &Segment,
         sealed_to: u64,
         lines: u64,
-        rest: &[u8],
-        file_bytes: u64,
-    ) -> bool {
+        file: &dyn LogFile,
+        (rest_from, rest_bytes): (u64, u64),
+    ) -> io::Result<bool> {
         let told = &next.previous;
         let rest_told = match &next.rest {
-            None => rest.is_empty(),
+            None => rest_bytes == 0,
             Some(torn) => {
                 self.torn += 1;
                 torn.offset == sealed_to
-                    && torn.length == file_bytes.saturating_sub(sealed_to)
-                    && torn.sha256 == sha256_hex(rest)
+                    && rest_from == sealed_to
+                    && torn.length == rest_bytes
                     && torn.length <= BATCH_BYTES_MAX
+                    && torn.sha256 == sha256_of(file, rest_from, rest_bytes)?
             }
         };
         let agrees = told.file == segment::file_name(number)
@@ -365,7 +327,7 @@ impl<'a> Walk<'a> {
         if !agrees {
             self.problem(number, sealed_to, "its end is not what the next segment tells of it".to_owned());
         }
-        agrees
+        Ok(agrees)
     }
 
     fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
@@ -431,8 +393,59 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn read_keys(bytes: &[u8], options: &Options) -> Result<Keys, String> {
-    let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+/// How far a segment was joined.
+#[derive(Default)]
+struct Joined {
+    /// Behind the last seal.
+    sealed_to: u64,
+    /// Where the last line begins.
+    last_offset: u64,
+}
+
+impl Joined {
+    /// Whether a segment may end there.
+    fn end(&self, number: u32) -> Result<(), Stop> {
+        if self.sealed_to == 0 {
+            return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
+        }
+        if self.sealed_to <= self.last_offset {
+            return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Why joining ended early.
+enum Stop {
+    /// What stands at this offset.
+    Bad(u64, String),
+    /// The disk.
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Disk(error)
+    }
+}
+
+/// SHA-256 of a part of a file, hex.
+fn sha256_of(file: &dyn LogFile, from: u64, length: u64) -> io::Result<String> {
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    Ok(hex(&Sha256::digest(disk::read_exact_at(file, from, length)?)))
+}
+
+/// The first line names the keys; the error within is what is wrong with it.
+fn read_keys(file: &dyn LogFile, file_bytes: u64, options: &Options) -> io::Result<Result<Keys, String>> {
+    let length = pieces::length_of_line(file, 0, file_bytes)?.unwrap_or(file_bytes);
+    if let Some(what) = pieces::too_long(length) {
+        return Ok(Err(what));
+    }
+    let first = disk::read_exact_at(file, 0, usize::try_from(length).map_err(io::Error::other)?)?;
+    Ok(keys_of(&first, options))
+}
+
+fn keys_of(first: &[u8], options: &Options) -> Result<Keys, String> {
     let line = line::parse(first).map_err(|error| error.to_string())?;
     if line.kind != "genesis" {
         return Err("the first line is not a genesis line".to_owned());
@@ -448,113 +461,4 @@ fn read_keys(bytes: &[u8], options: &Options) -> Result<Keys, String> {
         return Err(format!("the log's key is {log}, not {wanted}"));
     }
     Ok(Keys { origin: genesis.origin, seal, log })
-}
-
-/// Cuts the lines into as many parts as there are threads; each checks its own lines alone, which works
-/// because `prev` is stored.
-fn scan_chunks(bytes: &[u8], keys: &Keys, options: &Options) -> Vec<Chunk> {
-    let threads = options.threads.clamp(1, 64);
-    let size = (bytes.len() / threads).max(LINE_BYTES_MAX);
-    let mut parts: Vec<(usize, &[u8])> = Vec::new();
-    let mut start = 0;
-    while start < bytes.len() {
-        let rest = bytes.get(start..).unwrap_or_default();
-        let from = size.min(rest.len());
-        let more = rest.get(from..).and_then(|tail| tail.iter().position(|byte| *byte == b'\n'));
-        let length = more.map_or(rest.len(), |at| from + at + 1);
-        parts.push((start, rest.get(..length).unwrap_or_default()));
-        start += length;
-    }
-    thread::scope(|scope| {
-        let running: Vec<_> = parts
-            .into_iter()
-            .map(|(offset, part)| scope.spawn(move || scan_chunk(offset, part, keys, options.strict)))
-            .collect();
-        running
-            .into_iter()
-            .map(|handle| {
-                handle.join().unwrap_or_else(|_| Chunk {
-                    lines: Vec::new(),
-                    bad: Some((0, "a verifying thread ended early".to_owned())),
-                })
-            })
-            .collect()
-    })
-}
-
-fn scan_chunk(offset: usize, bytes: &[u8], keys: &Keys, strict: bool) -> Chunk {
-    let mut chunk = Chunk { lines: Vec::new(), bad: None };
-    let mut at = offset;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let here = u64::try_from(at).unwrap_or(u64::MAX);
-        let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
-            chunk.bad = Some((here, "the file ends inside a line".to_owned()));
-            break;
-        };
-        let line = rest.get(..end).unwrap_or_default();
-        match look(here, line, keys, strict) {
-            Ok(seen) => chunk.lines.push(seen),
-            Err(what) => {
-                chunk.bad = Some((here, what));
-                break;
-            }
-        }
-        rest = rest.get(end + 1..).unwrap_or_default();
-        at += end + 1;
-    }
-    chunk
-}
-
-fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, String> {
-    let line = line::parse(bytes).map_err(|error| error.to_string())?;
-    let mut seal = None;
-    let mut seal_verifies = false;
-    if line.kind == "seal" {
-        let body = line.body();
-        let parsed: Seal =
-            serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
-        if parsed.body() != body {
-            return Err(format!("the seal at line {} is not written as seals are", line.seq));
-        }
-        let root = Hash::from_hex(&parsed.root).ok_or("a seal's root is not a hash")?;
-        seal_verifies = parsed.verifies(&keys.seal, &keys.origin, &root, &line.prev);
-        seal = Some(parsed);
-    } else if strict {
-        check_strictly(&line)?;
-    }
-    Ok(Seen {
-        offset,
-        length: u64::try_from(bytes.len()).unwrap_or(u64::MAX),
-        leaf: leaf_hash(bytes),
-        prev: line.prev,
-        seq: line.seq,
-        batch: line.batch,
-        place: match line.kind {
-            "genesis" => Place::First,
-            "segment" => Place::FirstOfFile,
-            _ => Place::Inside,
-        },
-        seal,
-        seal_verifies,
-    })
-}
-
-/// Parsed and written again, a line has the same bytes: nothing hides in another spelling.
-fn check_strictly(line: &line::Line<'_>) -> Result<(), String> {
-    let body = line.body();
-    let again = match line.kind {
-        "segment" => {
-            serde_json::from_str::<Segment>(&body).and_then(|segment| serde_json::to_string(&segment))
-        }
-        kind => {
-            let record = Record::parse(kind, &body).map_err(|error| format!("line {}: {error}", line.seq))?;
-            Ok(record.map(|record| record.body()).transpose()?.unwrap_or_default())
-        }
-    };
-    match again {
-        Ok(again) if again == body => Ok(()),
-        Ok(_) => Err(format!("line {} is not written as this kind of line is", line.seq)),
-        Err(error) => Err(format!("line {}: {error}", line.seq)),
-    }
 }

@@ -95,8 +95,9 @@ fn relative(home: &Path, path: &Path) -> String {
 fn read_text(path: &Path, shown: &str) -> Result<String, RulebookError> {
     let fail = |what: String| RulebookError::new(shown, None, what);
     let file = fs::File::open(path).map_err(|error| fail(format!("cannot be opened: {error}")))?;
-    let mut bytes = Vec::new();
     let cap = RULE_FILE_BYTES_MAX as u64;
+    let told = file.metadata().map_or(0, |metadata| metadata.len()).min(cap);
+    let mut bytes = Vec::with_capacity(usize::try_from(told).unwrap_or(0).saturating_add(1));
     file.take(cap.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| fail(format!("cannot be read: {error}")))?;

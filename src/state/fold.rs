@@ -1,14 +1,30 @@
 //! One ledger line into the state and the index.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
+use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
 use crate::gate::state::FoldError;
 use crate::gate::{Change, Record, Seen, State};
 use crate::trading;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::code::Code;
+
+/// Who an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerFor {
+    /// An agent, who finds it in the spool whenever it looks.
+    Agent,
+    /// A command, which takes it away as soon as it is there.
+    Command,
+}
+
+/// Decision lines whose answers are not known to be durable.
+pub type Outstanding = BTreeMap<u64, AnswerFor>;
 
 /// Why a line cannot be folded.
 #[derive(Debug, thiserror::Error)]
@@ -33,7 +49,7 @@ pub enum FoldFailure {
 pub fn fold(
     state: &mut State,
     store: &Store,
-    outstanding: &mut BTreeSet<u64>,
+    outstanding: &mut Outstanding,
     seq: u64,
     record: &Record,
 ) -> Result<(), FoldFailure> {
@@ -57,7 +73,8 @@ pub fn fold(
     state.tick(record.timestamp());
     match record {
         Record::Decision(decision) => {
-            outstanding.insert(seq);
+            let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
+            outstanding.insert(seq, if to_command { AnswerFor::Command } else { AnswerFor::Agent });
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 store.insert_request(id, &decision.spool, &seen)?;
             }

@@ -4,5 +4,5 @@
 pub mod fold;
 pub mod store;
 
-pub use fold::fold;
+pub use fold::{Outstanding, fold};
 pub use store::{Snapshot, Store, StoreError};

@@ -4,11 +4,13 @@
 //! batch's own requests, and a crash in between only leaves the index behind the ledger, from where it is
 //! rolled forward at the next start. WAL without syncs: a power cut can lose commits, never order.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use super::fold::Outstanding;
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -22,7 +24,10 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 2;
+const STORE_VERSION: i64 = 3;
+
+/// How long a statement waits for another connection.
+const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// What went wrong with the index.
 #[derive(Debug, thiserror::Error)]
@@ -50,16 +55,32 @@ pub struct Snapshot {
     /// The state there.
     pub state: State,
     /// Decision lines before that place whose answers are not known to be durable.
-    pub outstanding: Vec<u64>,
+    pub outstanding: Outstanding,
 }
 
 /// A fill with the number of its line and its place in it.
 pub type NumberedFill = ((u64, u32), Fill);
 
+/// How long an index is held open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// By a gate that goes on until it is stopped: closing puts everything into the one file.
+    Long,
+    /// By a command that adds a few rows and ends: what it adds stays in the file beside, or each command
+    /// would pay for two syncs of its own.
+    Brief,
+}
+
+/// Bytes of the file beside the index from which on a brief holder puts it into the index, about 16 commands:
+/// whoever opens the index reads all of them.
+const BESIDE_BYTES_MAX: u64 = 256 * 1024;
+
 /// The open index.
 #[derive(Debug)]
 pub struct Store {
     database: Connection,
+    /// The file beside it, for a brief holder.
+    beside: Option<PathBuf>,
 }
 
 const TABLES: &str = "
@@ -98,7 +119,16 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn open(home: &Path) -> Result<Store, StoreError> {
+    pub fn open(home: &Path, hold: Hold) -> Result<Store, StoreError> {
+        let mut store = Store::open_or_replace(home)?;
+        if hold == Hold::Brief {
+            store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            store.beside = Some(home.join(format!("{STATE_FILE}-wal")));
+        }
+        Ok(store)
+    }
+
+    fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
         let path = home.join(STATE_FILE);
         match Connection::open(&path).map_err(StoreError::from).and_then(Store::prepare) {
             Err(StoreError::Database(error))
@@ -135,12 +165,12 @@ impl Store {
     pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
         let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
-        database.busy_timeout(std::time::Duration::from_secs(5))?;
+        database.busy_timeout(BUSY_TIMEOUT)?;
         let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
             return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
         }
-        Ok(Store { database })
+        Ok(Store { database, beside: None })
     }
 
     /// An index that lives as long as this value.
@@ -152,13 +182,17 @@ impl Store {
     }
 
     fn prepare(database: Connection) -> Result<Store, StoreError> {
-        database.busy_timeout(std::time::Duration::from_secs(5))?;
-        database.pragma_update(None, "journal_mode", "WAL")?;
+        database.busy_timeout(BUSY_TIMEOUT)?;
         database.pragma_update(None, "synchronous", "NORMAL")?;
         database.set_prepared_statement_cache_capacity(32);
-        let store = Store { database };
+        // Otherwise SQLite plans a statement anew for every value bound to it, in case statistics of the table,
+        // of which there are none, spoke for another plan.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        let store = Store { database, beside: None };
         let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
+            // The file remembers this mode.
+            store.database.pragma_update(None, "journal_mode", "WAL")?;
             store.clear()?;
         }
         Ok(store)
@@ -194,12 +228,28 @@ impl Store {
         Ok(self.database.execute_batch("COMMIT")?)
     }
 
+    /// What a brief holder does last: now and then, puts the file beside the index into the index.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn rest(&self) -> Result<(), StoreError> {
+        let Some(beside) = &self.beside else { return Ok(()) };
+        if std::fs::metadata(beside).is_ok_and(|file| file.len() >= BESIDE_BYTES_MAX) {
+            // Where somebody is reading just then, the next command does it.
+            self.database.busy_timeout(std::time::Duration::ZERO)?;
+            self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            self.database.busy_timeout(BUSY_TIMEOUT)?;
+        }
+        Ok(())
+    }
+
     /// Gives it up.
     ///
     /// # Errors
     /// [`StoreError`].
     pub fn roll_back(&self) -> Result<(), StoreError> {
-        Ok(self.database.execute_batch("ROLLBACK")?)
+        // Some failures have given it up already.
+        if self.database.is_autocommit() { Ok(()) } else { Ok(self.database.execute_batch("ROLLBACK")?) }
     }
 
     /// The last snapshot.

@@ -10,9 +10,13 @@ use std::collections::HashSet;
 /// How many containers may be open at once: 64 nested ones pass, the 65th is refused.
 pub const DEPTH_MAX: usize = 64;
 
-/// Objects up to this many keys are compared one by one, which is faster than hashing; larger ones are
-/// hashed, so that a hostile object costs linear time.
-const KEYS_SCANNED_MAX: usize = 16;
+/// Keys of objects up to this many are compared with those that have the same [`mark`], which is faster than
+/// hashing; larger ones are hashed, so that a hostile object costs linear time.
+const KEYS_SCANNED_MAX: usize = 64;
+
+/// Room for keys and open containers that most documents get by with.
+const KEYS_AT_FIRST: usize = 32;
+const OPEN_AT_FIRST: usize = 8;
 
 /// How many characters of a key an error message repeats.
 const KEY_PRINTED_CHARS_MAX: usize = 64;
@@ -189,6 +193,8 @@ enum Open<'a> {
     Object {
         /// Where its keys start in `Reader::keys`.
         keys_start: usize,
+        /// The [`mark`]s of its keys.
+        marks: u64,
         /// All its keys, once there are too many to compare one by one; `Reader::keys` then has none of them.
         hashed: Option<HashSet<Cow<'a, [u8]>>>,
     },
@@ -216,7 +222,12 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
-        Reader { bytes, at: 0, open: Vec::new(), keys: Vec::new() }
+        Reader {
+            bytes,
+            at: 0,
+            open: Vec::with_capacity(OPEN_AT_FIRST),
+            keys: Vec::with_capacity(KEYS_AT_FIRST),
+        }
     }
 
     fn document(&mut self, only_object: bool) -> Result<(), Fault> {
@@ -261,7 +272,7 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(b'"') => self.string().map(|_| ())?,
             Some(b'{') => {
-                self.open(Open::Object { keys_start: self.keys.len(), hashed: None })?;
+                self.open(Open::Object { keys_start: self.keys.len(), marks: 0, hashed: None })?;
                 return Ok(Expect::KeyOrEnd);
             }
             Some(b'[') => {
@@ -317,16 +328,18 @@ impl<'a> Reader<'a> {
 
     /// Notes a key of the innermost object; gives it back when the object has it already.
     fn remember(&mut self, key: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
-        let Some(Open::Object { keys_start, hashed }) = self.open.last_mut() else {
+        let Some(Open::Object { keys_start, marks, hashed }) = self.open.last_mut() else {
             return None;
         };
         if let Some(seen) = hashed {
             return seen.replace(key);
         }
         let own_keys = self.keys.get(*keys_start..).unwrap_or_default();
-        if own_keys.contains(&key) {
+        let own_mark = mark(&key);
+        if *marks & own_mark != 0 && own_keys.contains(&key) {
             return Some(key);
         }
+        *marks |= own_mark;
         let grown_large = own_keys.len() >= KEYS_SCANNED_MAX;
         self.keys.push(key);
         if grown_large {
@@ -342,8 +355,7 @@ impl<'a> Reader<'a> {
         let mut has_escapes = false;
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
-            let plain = rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len());
-            self.at += plain;
+            self.at += plain_run(rest);
             match self.peek() {
                 None => return self.fail_here(JsonErrorKind::Incomplete),
                 Some(b'"') => {
@@ -478,6 +490,36 @@ impl<'a> Reader<'a> {
     fn fail_here<T>(&self, kind: JsonErrorKind) -> Result<T, Fault> {
         Err(Fault { kind, offset: self.at })
     }
+}
+
+/// One bit of 64 for a key, the same for equal keys: where it is not set yet, the key is new.
+fn mark(key: &[u8]) -> u64 {
+    let end = |bytes: Option<&[u8; 4]>| bytes.map_or(0, |bytes| u64::from(u32::from_le_bytes(*bytes)));
+    let (first, last) = (end(key.first_chunk()), end(key.last_chunk()));
+    // The odd constant is 2^64 over the golden ratio; the upper bits of a product depend on all lower ones.
+    let mixed = (first << 32 | last).wrapping_add(key.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    1 << (mixed >> 58)
+}
+
+/// How many bytes stand before the first quote, backslash or control character: eight at a time, as most of a
+/// document is inside of strings.
+fn plain_run(bytes: &[u8]) -> usize {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH_BITS: u64 = 0x80 * ONES;
+    let mut plain = 0;
+    for eight in bytes.as_chunks::<8>().0 {
+        let word = u64::from_le_bytes(*eight);
+        // The high bit of each byte below `limit`; above the lowest such byte, borrows may set others.
+        let below = |word: u64, limit: u64| word.wrapping_sub(limit * ONES) & !word & HIGH_BITS;
+        let is = |byte: u8| below(word ^ (u64::from(byte) * ONES), 1);
+        let found = is(b'"') | is(b'\\') | below(word, 0x20);
+        if found != 0 {
+            return plain + usize::try_from(found.trailing_zeros() / 8).unwrap_or(0);
+        }
+        plain += 8;
+    }
+    let rest = bytes.get(plain..).unwrap_or_default();
+    plain + rest.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).unwrap_or(rest.len())
 }
 
 fn hex_digit(byte: u8) -> Option<u32> {

@@ -117,8 +117,13 @@ impl Files {
 
     /// Verifies a copy.
     pub fn verify(&self, strict: bool) -> Result<Report, String> {
+        self.verify_on_threads(strict, 1)
+    }
+
+    /// Verifies a copy with so many threads.
+    pub fn verify_on_threads(&self, strict: bool, threads: usize) -> Result<Report, String> {
         let disk = MemoryDisk::with(&self.files);
-        let options = Options { strict, threads: 1, ..Options::default() };
+        let options = Options { strict, threads, ..Options::default() };
         verify::verify(&disk, Path::new("audit"), &options, &|_| {})
     }
 

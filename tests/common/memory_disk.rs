@@ -243,7 +243,7 @@ impl LogFile for MemoryLog {
         Ok(())
     }
 
-    fn drop_cache(&self) -> io::Result<()> {
+    fn drop_cache(&self, _from: u64) -> io::Result<()> {
         Ok(())
     }
 }

@@ -63,7 +63,7 @@ impl Disk for SimDisk {
             if let Ok(number) = world.inode_of(path)
                 && world.lie != Some(Lie::DropCache)
             {
-                world.inode_mut(number).drop_cache();
+                world.inode_mut(number).drop_cache(0);
             }
         }
         self.read(path, limit)
@@ -217,11 +217,11 @@ impl LogFile for SimLog {
         self.world.lock().unwrap().sync("sync_data", &self.path, self.number, Lie::SyncData)
     }
 
-    fn drop_cache(&self) -> io::Result<()> {
+    fn drop_cache(&self, from: u64) -> io::Result<()> {
         let mut world = self.world.lock().unwrap();
         world.reads("drop_cache", &self.path)?;
         if world.lie != Some(Lie::DropCache) {
-            world.inode_mut(self.number).drop_cache();
+            world.inode_mut(self.number).drop_cache(usize::try_from(from).unwrap());
         }
         Ok(())
     }

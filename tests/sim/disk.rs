@@ -89,9 +89,11 @@ impl Inode {
 
     /// What a read from the medium gives while the machine runs: its bytes, what is dirty, and zeros where
     /// pages were dropped, since the length is still the one in memory.
-    pub(super) fn drop_cache(&mut self) {
+    pub(super) fn drop_cache(&mut self, from: usize) {
         let mut now = self.medium.clone();
         now.resize(self.seen.len(), 0);
+        let kept = from.min(now.len());
+        now[..kept].copy_from_slice(&self.seen[..kept]);
         for (range, _) in &self.dirty {
             now[range.clone()].copy_from_slice(&self.seen[range.clone()]);
         }

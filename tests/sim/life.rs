@@ -16,6 +16,7 @@ use spoolgate::host::keyring::{SqliteKeyring, key_id};
 use spoolgate::rules::load::{self, RuleSource};
 use spoolgate::rules::{Bundle, RulebookError};
 use spoolgate::state::Store;
+use spoolgate::state::store::Hold;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Code;
 use spoolgate::wire::ids::Principal;
@@ -255,8 +256,12 @@ impl Life {
         Home::assemble(self.root.path(), seams, parts, ORIGIN)
     }
 
+    fn open_for(&self, hold: Hold) -> Result<Home, HomeError> {
+        self.open_on(&self.disk, Store::open(self.root.path(), hold)?)
+    }
+
     pub(super) fn open(&self) -> Result<Home, HomeError> {
-        self.open_on(&self.disk, Store::open(self.root.path())?)
+        self.open_for(Hold::Long)
     }
 
     /// One process from its start to its end, and what the world does around it.
@@ -273,7 +278,8 @@ impl Life {
         });
         let room = self.dice.one_in(12).then(|| self.dice.up_to(60_000));
         self.disk.start_process(dies_at, fault, room);
-        let opened = self.open();
+        let hold = if self.dice.one_in(3) { Hold::Brief } else { Hold::Long };
+        let opened = self.open_for(hold);
         let end = match opened {
             Ok(home) => {
                 self.tally.recoveries += u64::from(self.tally.kills + self.tally.power_cuts > 0);

@@ -181,6 +181,26 @@ fn duplicates_are_found_in_objects_of_every_size() {
 
 /// A quadratic reader would take minutes on each of these.
 #[test]
+fn runs_of_plain_bytes_end_where_they_end_byte_by_byte() {
+    let slowly =
+        |bytes: &[u8]| bytes.iter().position(|b| matches!(b, b'"' | b'\\' | 0..0x20)).unwrap_or(bytes.len());
+    for filler in [b' ', b'!', b'#', b'[', b']', b'z', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+        for length in 0..=18 {
+            for (at, byte) in (0..length).flat_map(|at| (0..=255).map(move |byte| (at, byte))) {
+                let mut bytes = vec![filler; length];
+                bytes[at] = byte;
+                assert_eq!(plain_run(&bytes), slowly(&bytes), "{bytes:?}");
+                // With another one behind it.
+                if let Some(last) = bytes.last_mut() {
+                    *last = b'"';
+                }
+                assert_eq!(plain_run(&bytes), slowly(&bytes), "{bytes:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn hostile_documents_take_linear_time() {
     let many: Vec<String> = (0..500_000).map(|n| format!("\"{n}\":0")).collect();
     let same_start = "x".repeat(200_000);
