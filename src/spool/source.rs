@@ -1,0 +1,207 @@
+//! One spool in the scanner's ring: its folder as an open stream, what it has saved, and what waits in it.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::path::PathBuf;
+
+use super::claim;
+use super::peek::{Remembered, Room};
+use super::quota::Bucket;
+use super::scan::folder;
+use crate::gate::prepare::Origin;
+use crate::host::disk::{DirStream, Disk, Kind};
+
+/// Bytes that a turn adds to what a spool may have read.
+pub const QUANTUM: u64 = 64 * 1024;
+
+/// A file that cannot be paid yet, and is the next when it can.
+struct Held {
+    name: OsString,
+    bytes: u64,
+    /// Whether it was met since the folder was last opened: else it is gone.
+    met: bool,
+}
+
+/// One spool.
+pub struct Source {
+    /// Which one.
+    pub origin: Origin,
+    /// Its folder below the home.
+    pub dir: PathBuf,
+    stream: Option<DirStream>,
+    /// The name that comes before the rest of the stream.
+    head: Option<(OsString, Option<Kind>)>,
+    /// Remembered unfinished files met since the stream was opened. A batch can fill up anywhere in a
+    /// folder, so only a stream read to its end tells which are gone.
+    pub met: BTreeSet<OsString>,
+    /// Bytes that it may have read.
+    pub deficit: u64,
+    /// Bytes that the head still lacks.
+    pub lacks: u64,
+    /// Whether it takes no more turns for now: its folder was read to its end.
+    pub is_done: bool,
+    claimed_in_pass: bool,
+    /// Its quota; none: no limit.
+    pub bucket: Option<Bucket>,
+    held: Option<Held>,
+    /// Whether it was told that files wait here over the quota.
+    told: bool,
+    /// Files that were left over quota.
+    pub remembered: Remembered,
+    pass_began_ms: u64,
+    rests_until_ms: u64,
+}
+
+impl Source {
+    /// A spool that was not looked at yet.
+    pub fn new(origin: Origin, bucket: Option<Bucket>) -> Source {
+        Source {
+            dir: folder(&origin),
+            origin,
+            stream: None,
+            head: None,
+            met: BTreeSet::new(),
+            deficit: 0,
+            lacks: 0,
+            is_done: false,
+            claimed_in_pass: false,
+            bucket,
+            held: None,
+            told: false,
+            remembered: Remembered::default(),
+            pass_began_ms: 0,
+            rests_until_ms: 0,
+        }
+    }
+
+    /// The same spool after the rules were read again; a quota that is gone holds nothing back.
+    pub fn again(mut self, bucket: Option<Bucket>, room: &mut Room) -> Source {
+        self.remembered.clear(room);
+        let told = self.told && bucket.is_some();
+        Source { told, ..Source::new(self.origin, bucket) }
+    }
+
+    /// Begins a turn at this time.
+    pub fn begin_turn(&mut self, monotonic_ms: u64) {
+        let Some(bucket) = &mut self.bucket else { return };
+        bucket.fill(monotonic_ms);
+        if self.head.is_none() {
+            let held = self.held.take_if(|held| bucket.affords(held.bytes));
+            self.head = held.map(|held| (held.name, None));
+        }
+    }
+
+    /// Whether files wait over the quota.
+    pub fn is_over(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Whether it was gone through over its quota so lately that it is not looked at again.
+    pub fn rests(&self, monotonic_ms: u64) -> bool {
+        self.is_over() && self.stream.is_none() && self.head.is_none() && monotonic_ms < self.rests_until_ms
+    }
+
+    /// Whether this file can be paid, and none that waits longer comes first.
+    pub fn affords(&mut self, name: &OsStr, bytes: u64) -> bool {
+        let Some(bucket) = &self.bucket else { return true };
+        match &mut self.held {
+            None if bucket.affords(bytes) => true,
+            None => {
+                self.held = Some(Held { name: name.to_owned(), bytes, met: true });
+                false
+            }
+            Some(held) => {
+                if held.name == name {
+                    held.met = true;
+                    held.bytes = bytes;
+                }
+                false
+            }
+        }
+    }
+
+    /// What is to be told when files begin to wait.
+    pub fn over_news(&mut self) -> Option<String> {
+        let bucket = self.bucket.as_ref().filter(|_| self.held.is_some() && !self.told)?;
+        let quota = bucket.quota();
+        self.told = true;
+        Some(format!(
+            "`{}` is over its quota of {} requests and {} bytes a minute: what waits there stays unclaimed until there is room; exits, cancels, tightens, halts and people go on",
+            self.dir.display(),
+            quota.requests_per_minute,
+            quota.bytes_per_minute
+        ))
+    }
+
+    /// A file was claimed.
+    pub fn claimed(&mut self) {
+        self.claimed_in_pass = true;
+    }
+
+    /// Puts a name back to the front, because `lacks` bytes are missing for it.
+    pub fn put_back(&mut self, name: OsString, kind: Option<Kind>, lacks: u64) {
+        self.head = Some((name, kind));
+        self.lacks = lacks;
+    }
+
+    /// The folder was read to its end. Returns what is to be told when nothing waits any more.
+    pub fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
+        self.is_done = true;
+        // Whoever has nothing waiting saves nothing.
+        self.deficit = if self.claimed_in_pass { self.deficit.min(QUANTUM) } else { 0 };
+        self.claimed_in_pass = false;
+        self.remembered.end_of_pass(room);
+        self.held.take_if(|held| !std::mem::take(&mut held.met));
+        if self.is_over() {
+            self.rests_until_ms = monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
+            return None;
+        }
+        let is_back = self.told && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
+        is_back.then(|| {
+            self.told = false;
+            format!("`{}` is within its quota again: nothing waits", self.dir.display())
+        })
+    }
+
+    /// The next name of the folder; none at its end, after which it starts again.
+    pub fn next_name(
+        &mut self,
+        disk: &dyn Disk,
+        monotonic_ms: u64,
+    ) -> io::Result<Option<(OsString, Option<Kind>)>> {
+        if let Some(head) = self.head.take() {
+            return Ok(Some(head));
+        }
+        if self.stream.is_none() {
+            self.pass_began_ms = monotonic_ms;
+            self.stream = match disk.read_dir(&self.dir) {
+                Ok(stream) => Some(stream),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+                // What lies in a folder of agents can be taken away or replaced by them, and is for them to mend;
+                // the flat spool itself cannot.
+                Err(error)
+                    if self.origin != Origin::Flat
+                        && (is_no_folder(&error) || claim::is_senders_doing(&error)) =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
+        }
+        match self.stream.as_mut().and_then(Iterator::next) {
+            Some(entry) => entry.map(|entry| Some((entry.name, entry.kind))),
+            None => {
+                self.stream = None;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Whether this is what opening a file, a link or a folder closed to the gate gives.
+fn is_no_folder(error: &io::Error) -> bool {
+    const ELOOP: i32 = 40;
+    matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
+        || error.raw_os_error() == Some(ELOOP)
+}
