@@ -140,9 +140,14 @@ impl Home {
         self.note(Record::Start, "the watcher started");
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.seams.disk);
-            let folders: Vec<_> = self.scanner.folders().collect();
-            // Armed before the scan, so that nothing falls between the two.
-            hints.arm(&self.root, disk.as_ref() as &dyn Disk, folders.into_iter());
+            // Armed before the scan, so that nothing falls between the two; and again if that changed anything,
+            // so that a folder replaced meanwhile is watched before the wait.
+            for _ in 0..2 {
+                let disk: &dyn Disk = disk.as_ref();
+                if !hints.arm(&self.root, disk, self.scanner.folders().into_iter()) {
+                    break;
+                }
+            }
             let round = self.round(false)?;
             round.outcomes.iter().for_each(&mut *report);
             if round.more {

@@ -176,9 +176,11 @@ impl Scanner {
         self.batch_max = requests.clamp(1, BATCH_ENTRIES_LIMIT);
     }
 
-    /// All spool folders, for watching.
-    pub fn folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        self.sources.iter().map(|source| source.dir.clone())
+    /// All spool folders, for watching, and the folders they lie in: there it shows when one is replaced, so
+    /// that the first file in the new one does not wait for a heartbeat.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let own = self.sources.iter().map(|source| source.dir.as_path());
+        own.flat_map(|dir| [Some(dir), dir.parent()]).flatten().map(Path::to_owned).collect()
     }
 
     /// Whether files wait that do not parse yet.
