@@ -133,6 +133,9 @@ impl Version {
 
 #[derive(Debug)]
 struct Left {
+    /// When it was first met.
+    since_ms: u64,
+    /// When it was read.
     at_ms: u64,
     met: bool,
     waiting: Option<Box<Waiting>>,
@@ -153,6 +156,11 @@ impl Remembered {
             && !left.waiting.as_ref().is_some_and(|waiting| judge.passes_now(waiting))
     }
 
+    /// Since when this version waits, as far as is known.
+    pub fn since_ms(&self, version: &Version) -> Option<u64> {
+        self.files.get(version).map(|left| left.since_ms)
+    }
+
     /// Remembers a version that was left, if there is room.
     pub fn insert(
         &mut self,
@@ -161,13 +169,14 @@ impl Remembered {
         waiting: Option<Box<Waiting>>,
         room: &mut Room,
     ) {
+        let since_ms = self.since_ms(&version).unwrap_or(at_ms);
         self.forget(&version, room);
         if room.files == 0 || (waiting.is_some() && room.waiting == 0) {
             return;
         }
         room.files -= 1;
         room.waiting -= usize::from(waiting.is_some());
-        self.files.insert(version, Left { at_ms, met: true, waiting });
+        self.files.insert(version, Left { since_ms, at_ms, met: true, waiting });
     }
 
     /// Forgets a version.

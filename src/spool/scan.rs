@@ -95,9 +95,7 @@ enum End {
     Full,
     /// The folder was read to its end.
     Done,
-    /// Nothing was read, because the next file is larger than what is saved.
-    Saving,
-    /// What was saved is used up.
+    /// The next file is larger than what is saved, or enough names were looked at.
     Spent,
 }
 
@@ -105,8 +103,8 @@ enum End {
 enum Step {
     /// The next one.
     Next,
-    /// Too little is saved for it: so many bytes.
-    Lacks(u64),
+    /// Too little is saved for it.
+    Unpaid,
 }
 
 /// The scanner over all spool folders.
@@ -215,7 +213,6 @@ impl Scanner {
         }
         self.afresh = only_local;
         let mut open = self.sources.iter().filter(|source| !source.is_done).count();
-        let mut idle = 0;
         while open > 0 {
             self.next_turn();
             match self.take_turn(&mut round)? {
@@ -224,15 +221,9 @@ impl Scanner {
                     break;
                 }
                 End::Done => open -= 1,
-                End::Saving => idle += 1,
-                End::Spent => idle = 0,
+                End::Spent => {}
             }
             self.in_turn = false;
-            if idle >= open && idle > 0 {
-                // Everybody who has something is saving: the turns that would pass idly are added at once.
-                self.pass_idle_turns();
-                idle = 0;
-            }
         }
         // What came in meanwhile is seen by the next batch, or by the next look if this one found nothing.
         self.afresh |= open == 0 || !round.found.claimed.is_empty();
@@ -254,26 +245,15 @@ impl Scanner {
         }
     }
 
-    fn pass_idle_turns(&mut self) {
-        let saving = || self.sources.iter().filter(|source| !source.is_done && source.lacks > 0);
-        // The next turn adds one more.
-        let turns = saving().map(|source| source.lacks.div_ceil(QUANTUM)).min().unwrap_or(0).saturating_sub(1);
-        let bytes = turns.saturating_mul(QUANTUM);
-        for source in self.sources.iter_mut().filter(|source| !source.is_done) {
-            source.deficit = source.deficit.saturating_add(bytes);
-        }
-    }
-
     fn take_turn(&mut self, round: &mut Round<'_>) -> io::Result<End> {
         let Scanner { sources, turn, unfinished, room, batch_max, .. } = self;
         let Some(source) = sources.get_mut(*turn) else { return Ok(End::Done) };
         source.begin_turn(round.now_ms);
-        source.lacks = 0;
         if source.rests(round.now_ms) {
             source.is_done = true;
             return Ok(End::Done);
         }
-        let (read_before, mut names) = (round.read, 0);
+        let mut names = 0;
         loop {
             if round.is_full(*batch_max) {
                 return Ok(End::Full);
@@ -295,9 +275,9 @@ impl Scanner {
             }
             match round.consider(source, unfinished, room, &name)? {
                 Step::Next => {}
-                Step::Lacks(bytes) => {
-                    source.put_back(name, kind, bytes);
-                    return Ok(if round.read == read_before { End::Saving } else { End::Spent });
+                Step::Unpaid => {
+                    source.put_back(name, kind);
+                    return Ok(End::Spent);
                 }
             }
         }
@@ -312,16 +292,13 @@ impl Round<'_> {
             || self.read >= batch_max.max(READ_ROUND)
     }
 
-    /// Takes the bytes of a file out of what is saved, or says what is missing.
-    fn charge(&mut self, source: &mut Source, bytes: u64) -> Option<u64> {
-        let cost = bytes.max(FILE_COST);
-        if let Some(lacks) = cost.checked_sub(source.deficit).filter(|lacks| *lacks > 0) {
-            return Some(lacks);
-        }
-        source.deficit -= cost;
+    /// Takes the bytes of a file out of what is saved, if that is enough.
+    fn charge(&mut self, source: &mut Source, bytes: u64) -> bool {
+        let Some(left) = source.deficit.checked_sub(bytes.max(FILE_COST)) else { return false };
+        source.deficit = left;
         self.read += 1;
         self.bytes = self.bytes.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
-        None
+        true
     }
 
     /// Looks at one file if its spool can pay for it.
@@ -357,12 +334,11 @@ impl Round<'_> {
             source.met.insert(key.1);
             return Ok(Step::Next);
         }
-        if !source.affords(name, bytes) {
-            self.found.news.extend(source.over_news());
+        if !source.affords(bytes) {
             return self.peek(source, room, name, stat, bytes);
         }
-        if let Some(lacks) = self.charge(source, bytes) {
-            return Ok(Step::Lacks(lacks));
+        if !self.charge(source, bytes) {
+            return Ok(Step::Unpaid);
         }
         let origin = source.origin.clone();
         let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };
@@ -400,11 +376,17 @@ impl Round<'_> {
         bytes: u64,
     ) -> io::Result<Step> {
         let version = peek::Version::of(name, stat);
-        if !peek::may_pass(name, stat) || source.remembered.stays(&version, self.now_ms, self.judge) {
+        let since_ms = source.remembered.since_ms(&version).unwrap_or(self.now_ms);
+        self.found.news.extend(source.hold(name, bytes, since_ms));
+        if source.remembered.stays(&version, self.now_ms, self.judge) {
             return Ok(Step::Next);
         }
-        if let Some(lacks) = self.charge(source, bytes) {
-            return Ok(Step::Lacks(lacks));
+        if !peek::may_pass(name, stat) {
+            source.remembered.insert(version, self.now_ms, None, room);
+            return Ok(Step::Next);
+        }
+        if !self.charge(source, bytes) {
+            return Ok(Step::Unpaid);
         }
         let origin = source.origin.clone();
         let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };

@@ -15,10 +15,11 @@ use crate::host::disk::{DirStream, Disk, Kind};
 /// Bytes that a turn adds to what a spool may have read.
 pub const QUANTUM: u64 = 64 * 1024;
 
-/// A file that cannot be paid yet, and is the next when it can.
+/// A file that cannot be paid yet, and is the next when it can: of those met, the one that waits longest.
 struct Held {
     name: OsString,
     bytes: u64,
+    since_ms: u64,
     /// Whether it was met since the folder was last opened: else it is gone.
     met: bool,
 }
@@ -37,8 +38,6 @@ pub struct Source {
     pub met: BTreeSet<OsString>,
     /// Bytes that it may have read.
     pub deficit: u64,
-    /// Bytes that the head still lacks.
-    pub lacks: u64,
     /// Whether it takes no more turns for now: its folder was read to its end.
     pub is_done: bool,
     claimed_in_pass: bool,
@@ -63,7 +62,6 @@ impl Source {
             head: None,
             met: BTreeSet::new(),
             deficit: 0,
-            lacks: 0,
             is_done: false,
             claimed_in_pass: false,
             bucket,
@@ -102,29 +100,21 @@ impl Source {
         self.is_over() && self.stream.is_none() && self.head.is_none() && monotonic_ms < self.rests_until_ms
     }
 
-    /// Whether this file can be paid, and none that waits longer comes first.
-    pub fn affords(&mut self, name: &OsStr, bytes: u64) -> bool {
-        let Some(bucket) = &self.bucket else { return true };
-        match &mut self.held {
-            None if bucket.affords(bytes) => true,
-            None => {
-                self.held = Some(Held { name: name.to_owned(), bytes, met: true });
-                false
-            }
-            Some(held) => {
-                if held.name == name {
-                    held.met = true;
-                    held.bytes = bytes;
-                }
-                false
-            }
-        }
+    /// Whether a file of so many bytes can be paid, and none that waits longer comes first.
+    pub fn affords(&self, bytes: u64) -> bool {
+        self.bucket.as_ref().is_none_or(|bucket| self.held.is_none() && bucket.affords(bytes))
     }
 
-    /// What is to be told when files begin to wait.
-    pub fn over_news(&mut self) -> Option<String> {
-        let bucket = self.bucket.as_ref().filter(|_| self.held.is_some() && !self.told)?;
-        let quota = bucket.quota();
+    /// This file cannot be paid. Returns what is to be told if it is the first.
+    pub fn hold(&mut self, name: &OsStr, bytes: u64, since_ms: u64) -> Option<String> {
+        let is_next = self.held.as_ref().is_none_or(|held| held.name == name || since_ms < held.since_ms);
+        if is_next {
+            self.held = Some(Held { name: name.to_owned(), bytes, since_ms, met: true });
+        }
+        if self.told {
+            return None;
+        }
+        let quota = self.bucket.as_ref()?.quota();
         self.told = true;
         Some(format!(
             "`{}` is over its quota of {} requests and {} bytes a minute: what waits there stays unclaimed until there is room; exits, cancels, tightens, halts and people go on",
@@ -139,10 +129,9 @@ impl Source {
         self.claimed_in_pass = true;
     }
 
-    /// Puts a name back to the front, because `lacks` bytes are missing for it.
-    pub fn put_back(&mut self, name: OsString, kind: Option<Kind>, lacks: u64) {
+    /// Puts a name back to the front: it waits until more is saved.
+    pub fn put_back(&mut self, name: OsString, kind: Option<Kind>) {
         self.head = Some((name, kind));
-        self.lacks = lacks;
     }
 
     /// The folder was read to its end. Returns what is to be told when nothing waits any more.

@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, OnceLock};
 use spoolgate::gate::actions::Lane;
 use spoolgate::home::Home;
 use spoolgate::home::batch::Outcome;
-use spoolgate::wire::code::Code;
 
 use crate::world::{Draft, World, code_of, message_of};
 
@@ -140,7 +139,7 @@ fn nothing_else_comes_through() {
     let mut world = World::new(72);
     let mut home = with_rates(&world, RATES);
     let (position, resting) = flooded(&mut world, &mut home);
-    world.position(&mut home, "beta-bot", 0, "0.02");
+    world.position(&mut home, "beta-bot", 0, "0.008");
     let draft = world.resting("beta-bot", 1, "0.002");
     let others = world.decide(&mut home, &draft).decision.order_id.unwrap().to_string();
     // One that was answered before, to be sent again.
@@ -273,10 +272,11 @@ fn quotas_change_with_the_rulebook() {
     assert!((30..34).contains(&more), "{more}");
     fs::write(&path, format!("{RATES}  typo: 1\n")).unwrap();
     world.settle(&mut home);
-    world.market(&mut home, "6800");
     let entry = world.entry("trend-bot", 0, "0.002");
-    let refused = world.decide(&mut home, &entry);
-    assert_eq!(code_of(&refused), Some(Code::RulebookInvalid));
+    world.send(&entry);
+    let outcomes = world.drain(&mut home);
+    let refused = outcomes.iter().find(|o| o.decision.request_id.as_ref() == Some(&entry.id)).unwrap();
+    assert!(message_of(refused).contains("rules/rates.yaml:"), "{}", message_of(refused));
     fs::remove_file(&path).unwrap();
     world.settle(&mut home);
     world.drain(&mut home);
