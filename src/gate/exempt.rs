@@ -82,10 +82,6 @@ impl Standing {
             _ => return Standing::Waits(None),
         };
         let waiting = Waiting { source: source.clone(), about };
-        if waiting.passes(state, rules) {
-            Standing::Passes
-        } else {
-            Standing::Waits(Some(Box::new(waiting)))
-        }
+        if waiting.passes(state, rules) { Standing::Passes } else { Standing::Waits(Some(Box::new(waiting))) }
     }
 }

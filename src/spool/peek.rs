@@ -162,13 +162,7 @@ impl Remembered {
     }
 
     /// Remembers a version that was left, if there is room.
-    pub fn insert(
-        &mut self,
-        version: Version,
-        at_ms: u64,
-        waiting: Option<Box<Waiting>>,
-        room: &mut Room,
-    ) {
+    pub fn insert(&mut self, version: Version, at_ms: u64, waiting: Option<Box<Waiting>>, room: &mut Room) {
         let since_ms = self.since_ms(&version).unwrap_or(at_ms);
         self.forget(&version, room);
         if room.files == 0 || (waiting.is_some() && room.waiting == 0) {

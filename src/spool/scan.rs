@@ -329,7 +329,9 @@ impl Round<'_> {
         // What a command hands over is renamed in by this program: it is never half-written.
         let patience = patience && source.origin != Origin::Local;
         let now = stat.map(version);
-        if patience && unfinished.get(&key).is_some_and(|known| known.version.is_some() && known.version == now) {
+        if patience
+            && unfinished.get(&key).is_some_and(|known| known.version.is_some() && known.version == now)
+        {
             // It did not parse, and reading it again would only cost time.
             source.met.insert(key.1);
             return Ok(Step::Next);

@@ -143,7 +143,8 @@ impl Source {
         self.remembered.end_of_pass(room);
         self.held.take_if(|held| !std::mem::take(&mut held.met));
         if self.is_over() {
-            self.rests_until_ms = monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
+            self.rests_until_ms =
+                monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
             return None;
         }
         let is_back = self.told && self.bucket.as_ref().is_none_or(Bucket::is_half_full);

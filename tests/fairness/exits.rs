@@ -165,7 +165,11 @@ fn nothing_else_comes_through() {
     let exit = world.sign(&Draft { id: "zz-forged".to_owned(), ..first.clone() });
     drop_file("zz-forged.json", exit.replacen("\"signature\":\"", "\"signature\":\"0", 1));
     drop_file("zz-again.json", world.sign(&first));
-    let good = Draft { id: "zz-large".to_owned(), payload: format!(r#"{{"order_id":"{position}"}}"#), ..first.clone() };
+    let good = Draft {
+        id: "zz-large".to_owned(),
+        payload: format!(r#"{{"order_id":"{position}"}}"#),
+        ..first.clone()
+    };
     drop_file("zz-large.json", world.sign(&good) + &" ".repeat(64 * 1024));
     drop_file("zz-half.json", world.sign(&good).split_at(100).0.to_owned());
     // Somebody else's request in this spool.

@@ -92,7 +92,8 @@ fn a_poisoned_request_is_given_up_and_all_others_are_decided() {
         }
         for folder in ["spool/work", "spool/in"] {
             let left = fs::read_dir(world.root.join(folder)).unwrap();
-            let left: Vec<_> = left.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+            let left: Vec<_> =
+                left.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
             assert!(left.is_empty(), "{left:?}");
         }
     }

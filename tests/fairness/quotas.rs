@@ -83,7 +83,10 @@ fn a_large_file_is_not_starved_by_small_ones() {
     let at = |spool: usize| at[&(agent(spool), "large.json".to_owned())];
     // Two minutes' worth and more waited before the first, of which one came in advance.
     assert!(at(0) <= 180 && at(1) <= 240, "{} s, {} s", at(0), at(1));
-    assert!((5_000..=10_000).contains(&bytes), "{bytes} bytes in 5 minutes of 1,000 and what came in advance");
+    assert!(
+        (5_000..=10_000).contains(&bytes),
+        "{bytes} bytes in 5 minutes of 1,000 and what came in advance"
+    );
 }
 
 /// A file that waits first and is then taken away, or that its sender changes, holds nobody up for ever.
@@ -190,14 +193,32 @@ fn the_rule_file_is_read_strictly() {
         ("spool:\n  requests_per_minute: 1\n", "rules/rates.yaml:2: spool: missing field `bytes_per_minute`"),
         (&good.replace("  flat:", "  flats:"), "rules/rates.yaml:4: spool: unknown field `flats`"),
         (&good.replace("spool:\n", "spol:\n"), "rules/rates.yaml:1: unknown field `spol`"),
-        (&good.replace(": 600\n", ": 0\n"), "rules/rates.yaml:2: spool.requests_per_minute: invalid value: integer `0`"),
-        (&good.replace(": 600\n", ": -1\n"), "rules/rates.yaml:2: spool.requests_per_minute: invalid type: integer `-1`"),
-        (&good.replace(": 600\n", ": 1.5\n"), "rules/rates.yaml:2: spool.requests_per_minute: invalid type: floating"),
-        (&good.replace(": 600\n", ": 4294967296\n"), "rules/rates.yaml:2: spool.requests_per_minute: invalid value"),
+        (
+            &good.replace(": 600\n", ": 0\n"),
+            "rules/rates.yaml:2: spool.requests_per_minute: invalid value: integer `0`",
+        ),
+        (
+            &good.replace(": 600\n", ": -1\n"),
+            "rules/rates.yaml:2: spool.requests_per_minute: invalid type: integer `-1`",
+        ),
+        (
+            &good.replace(": 600\n", ": 1.5\n"),
+            "rules/rates.yaml:2: spool.requests_per_minute: invalid type: floating",
+        ),
+        (
+            &good.replace(": 600\n", ": 4294967296\n"),
+            "rules/rates.yaml:2: spool.requests_per_minute: invalid value",
+        ),
         (&good.replace("name: alpha-bot", "name: Alpha"), "rules/rates.yaml:6: "),
         (&format!("{each}  bytes_per_minute: 2\n"), "rules/rates.yaml:"),
-        (&good.replace("name: alpha-bot", "name: nobody"), "rules/rates.yaml: principal `nobody` is not in rules/principals.yaml"),
-        (&good.replace("name: alpha-bot", "name: trend-bot"), "rules/rates.yaml: principal `trend-bot` has no spool of its own"),
+        (
+            &good.replace("name: alpha-bot", "name: nobody"),
+            "rules/rates.yaml: principal `nobody` is not in rules/principals.yaml",
+        ),
+        (
+            &good.replace("name: alpha-bot", "name: trend-bot"),
+            "rules/rates.yaml: principal `trend-bot` has no spool of its own",
+        ),
         (
             &format!("{good}    - {{name: alpha-bot, requests_per_minute: 60, bytes_per_minute: 1}}\n"),
             "rules/rates.yaml: principal `alpha-bot` stands twice",

@@ -62,7 +62,8 @@ fn stat_of(file: File) -> Stat {
 impl Disk for Tree {
     fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
         let folders = self.folders.lock().unwrap();
-        let names: Vec<OsString> = folders.get(dir).map_or(Vec::new(), |files| files.keys().cloned().collect());
+        let names: Vec<OsString> =
+            folders.get(dir).map_or(Vec::new(), |files| files.keys().cloned().collect());
         let counted = Arc::clone(&self.names);
         Ok(Box::new(names.into_iter().map(move |name| {
             counted.fetch_add(1, SeqCst);
@@ -86,7 +87,10 @@ impl Disk for Tree {
         let mut folders = self.folders.lock().unwrap();
         let files = folders.get_mut(from.parent().unwrap()).ok_or(io::ErrorKind::NotFound)?;
         let file = files.remove(from.file_name().unwrap()).ok_or(io::ErrorKind::NotFound)?;
-        folders.entry(to.parent().unwrap().to_owned()).or_default().insert(to.file_name().unwrap().into(), file);
+        folders
+            .entry(to.parent().unwrap().to_owned())
+            .or_default()
+            .insert(to.file_name().unwrap().into(), file);
         Ok(())
     }
     fn rename(&self, _: &Path, _: &Path) -> io::Result<()> {

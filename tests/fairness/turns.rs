@@ -22,7 +22,9 @@ fn model(files: &[Vec<u64>]) -> Vec<(usize, u64)> {
     while next.iter().zip(files).any(|(next, files)| *next < files.len()) {
         for spool in 0..files.len() {
             saved[spool] += TURN;
-            while let Some(size) = files[spool].get(next[spool]).filter(|size| **size.max(&&LEAST) <= saved[spool]) {
+            while let Some(size) =
+                files[spool].get(next[spool]).filter(|size| **size.max(&&LEAST) <= saved[spool])
+            {
                 saved[spool] -= size.max(&LEAST);
                 next[spool] += 1;
                 order.push((spool, *size));
