@@ -186,7 +186,7 @@ impl Scanner {
         !self.unfinished.is_empty()
     }
 
-    /// Whether files wait over a quota.
+    /// Whether files wait over a quota, or did lately.
     pub fn has_waiting(&self) -> bool {
         self.sources.iter().any(Source::is_over)
     }
@@ -249,10 +249,6 @@ impl Scanner {
         let Scanner { sources, turn, unfinished, room, batch_max, .. } = self;
         let Some(source) = sources.get_mut(*turn) else { return Ok(End::Done) };
         source.begin_turn(round.now_ms);
-        if source.rests(round.now_ms) {
-            source.is_done = true;
-            return Ok(End::Done);
-        }
         let mut names = 0;
         loop {
             if round.is_full(*batch_max) {
@@ -260,6 +256,10 @@ impl Scanner {
             }
             if names >= NAMES_TURN {
                 return Ok(End::Spent);
+            }
+            if source.rests(round.now_ms) {
+                source.is_done = true;
+                return Ok(End::Done);
             }
             let Some((name, kind)) = source.next_name(round.disk, round.now_ms)? else {
                 // The whole folder was read: what was not met is no longer there and is forgotten.

@@ -90,14 +90,15 @@ impl Source {
         }
     }
 
-    /// Whether files wait over the quota.
+    /// Whether files wait over the quota, or did lately.
     pub fn is_over(&self) -> bool {
-        self.held.is_some()
+        self.told
     }
 
-    /// Whether it was gone through over its quota so lately that it is not looked at again.
+    /// Whether its folder was gone through so lately that it is not yet opened again: who leaves many files
+    /// over the quota must not keep the gate at going through them.
     pub fn rests(&self, monotonic_ms: u64) -> bool {
-        self.is_over() && self.stream.is_none() && self.head.is_none() && monotonic_ms < self.rests_until_ms
+        self.told && self.stream.is_none() && self.head.is_none() && monotonic_ms < self.rests_until_ms
     }
 
     /// Whether a file of so many bytes can be paid, and none that waits longer comes first.
@@ -142,12 +143,9 @@ impl Source {
         self.claimed_in_pass = false;
         self.remembered.end_of_pass(room);
         self.held.take_if(|held| !std::mem::take(&mut held.met));
-        if self.is_over() {
-            self.rests_until_ms =
-                monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
-            return None;
-        }
-        let is_back = self.told && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
+        self.rests_until_ms = monotonic_ms.saturating_add(monotonic_ms.saturating_sub(self.pass_began_ms));
+        let is_back =
+            self.told && self.held.is_none() && self.bucket.as_ref().is_none_or(Bucket::is_half_full);
         is_back.then(|| {
             self.told = false;
             format!("`{}` is within its quota again: nothing waits", self.dir.display())
