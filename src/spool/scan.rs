@@ -33,6 +33,8 @@ const NAMES_TURN: usize = 1024;
 const NAMES_ROUND: usize = 4096;
 /// Files read in one round without being claimed, at least; as many as a batch may have, if that is more.
 const READ_ROUND: usize = 256;
+/// Most folders held open between turns: each takes a descriptor, of which a process may have 1,024.
+const OPEN_MAX: usize = 256;
 /// How long a file that does not parse may still be half-written, milliseconds since it was first seen.
 pub const PATIENCE_MS: u64 = 2000;
 /// Most unfinished files remembered; beyond it further ones are looked at again and again, but never
@@ -240,9 +242,21 @@ impl Scanner {
             if let Some(source) = self.sources.get_mut(self.turn).filter(|source| !source.is_done) {
                 source.deficit = source.deficit.saturating_add(QUANTUM);
                 self.in_turn = true;
+                self.close_one();
                 return;
             }
         }
+    }
+
+    /// Makes room for the folder of this turn: of those held open, the one whose turn is longest ago is closed.
+    fn close_one(&mut self) {
+        let held = self.sources.iter().filter(|source| source.is_open()).count();
+        if held < OPEN_MAX || self.sources.get(self.turn).is_some_and(Source::is_open) {
+            return;
+        }
+        let (before, after) = self.sources.split_at_mut(self.turn);
+        let oldest = after.iter_mut().chain(before).find(|source| source.is_open());
+        oldest.into_iter().for_each(Source::close);
     }
 
     fn take_turn(&mut self, round: &mut Round<'_>) -> io::Result<End> {

@@ -31,6 +31,8 @@ pub struct Source {
     /// Its folder below the home.
     pub dir: PathBuf,
     stream: Option<DirStream>,
+    /// Names of this pass that are behind the stream and still in the folder, as far as is known.
+    passed: usize,
     /// The name that comes before the rest of the stream.
     head: Option<(OsString, Option<Kind>)>,
     /// Remembered unfinished files met since the stream was opened. A batch can fill up anywhere in a
@@ -59,6 +61,7 @@ impl Source {
             dir: folder(&origin),
             origin,
             stream: None,
+            passed: 0,
             head: None,
             met: BTreeSet::new(),
             deficit: 0,
@@ -98,7 +101,11 @@ impl Source {
     /// Whether its folder was gone through so lately that it is not yet opened again: who leaves many files
     /// over the quota must not keep the gate at going through them.
     pub fn rests(&self, monotonic_ms: u64) -> bool {
-        self.told && self.stream.is_none() && self.head.is_none() && monotonic_ms < self.rests_until_ms
+        self.told
+            && self.passed == 0
+            && self.stream.is_none()
+            && self.head.is_none()
+            && monotonic_ms < self.rests_until_ms
     }
 
     /// Whether a file of so many bytes can be paid, and none that waits longer comes first.
@@ -128,6 +135,17 @@ impl Source {
     /// A file was claimed.
     pub fn claimed(&mut self) {
         self.claimed_in_pass = true;
+        self.passed = self.passed.saturating_sub(1);
+    }
+
+    /// Whether its folder is held open.
+    pub fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Gives back the folder; the pass goes on from about there when it is opened again.
+    pub fn close(&mut self) {
+        self.stream = None;
     }
 
     /// Puts a name back to the front: it waits until more is saved.
@@ -138,6 +156,7 @@ impl Source {
     /// The folder was read to its end. Returns what is to be told when nothing waits any more.
     pub fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
         self.is_done = true;
+        self.passed = 0;
         // Whoever has nothing waiting saves nothing.
         self.deficit = if self.claimed_in_pass { self.deficit.min(QUANTUM) } else { 0 };
         self.claimed_in_pass = false;
@@ -162,7 +181,9 @@ impl Source {
             return Ok(Some(head));
         }
         if self.stream.is_none() {
-            self.pass_began_ms = monotonic_ms;
+            if self.passed == 0 {
+                self.pass_began_ms = monotonic_ms;
+            }
             self.stream = match disk.read_dir(&self.dir) {
                 Ok(stream) => Some(stream),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -176,9 +197,15 @@ impl Source {
                 }
                 Err(error) => return Err(error),
             };
+            // What the pass has seen already, as far as the order of the folder has not changed since.
+            let seen = self.stream.as_mut().into_iter().flatten().take(self.passed);
+            seen.for_each(drop);
         }
         match self.stream.as_mut().and_then(Iterator::next) {
-            Some(entry) => entry.map(|entry| Some((entry.name, entry.kind))),
+            Some(entry) => {
+                self.passed = self.passed.saturating_add(1);
+                entry.map(|entry| Some((entry.name, entry.kind)))
+            }
             None => {
                 self.stream = None;
                 Ok(None)

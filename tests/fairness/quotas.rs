@@ -103,6 +103,15 @@ fn a_file_that_goes_away_holds_nothing_up() {
     drain(&mut scanner, &tree, 1);
     drain(&mut scanner, &tree, 2);
     assert_eq!(tree.left(&agent(0)), 0);
+    // Gone before there is room for it.
+    tree.put(&agent(0), "larger.json", 10_000, true);
+    drain(&mut scanner, &tree, 3);
+    assert!(scanner.has_waiting());
+    tree.remove(&agent(0), "larger.json");
+    tree.put(&agent(0), "small.json", 100, true);
+    drain(&mut scanner, &tree, 4);
+    drain(&mut scanner, &tree, 5);
+    assert_eq!(tree.left(&agent(0)), 0);
 }
 
 #[test]
@@ -124,6 +133,24 @@ fn a_thousand_agents_over_their_quotas() {
     // A minute later: what passed anyway was paid for too, so one less.
     let (served, _) = drain(&mut scanner, &tree, 60_000);
     assert_eq!(served.len(), AGENTS * 9);
+}
+
+/// More spools with more names than are held open: each file is read once, and the scan comes to rest.
+#[test]
+fn more_floods_than_folders_are_held_open() {
+    const AGENTS: usize = 270;
+    let tree = Tree::default();
+    for n in 0..AGENTS {
+        // More than one turn looks at, in front of everything.
+        (0..1100).for_each(|k| tree.put(&agent(n), &format!("a{k:04}.tmp"), 100, true));
+        (0..69).for_each(|k| tree.put(&agent(n), &format!("f{k:04}.json"), 100, true));
+        tree.put(&agent(n), "z-exit.json", 100, true);
+    }
+    let mut scanner = scanner(AGENTS, Some(quota(10, 1_000_000)));
+    let (served, _) = drain(&mut scanner, &tree, 0);
+    assert_eq!(served.len(), AGENTS * 11);
+    assert!(tree.open.1.load(SeqCst) <= 256, "{} open", tree.open.1.load(SeqCst));
+    assert_eq!(tree.reads.load(SeqCst), u64::try_from(AGENTS).unwrap() * 70);
 }
 
 /// Going through what waits is at most half of the gate's time.

@@ -2,7 +2,7 @@
 //! every name and read is counted. Nothing is decided; what is claimed is seen in the order it was claimed.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -32,6 +32,8 @@ pub struct Tree {
     pub names: Arc<AtomicU64>,
     /// Files that were read.
     pub reads: AtomicU64,
+    /// Folders that are open, and how many were at most.
+    pub open: Arc<(AtomicU64, AtomicU64)>,
     inodes: AtomicU64,
 }
 
@@ -43,6 +45,11 @@ impl Tree {
         folders.entry(folder(origin)).or_default().insert(name.into(), file);
     }
 
+    /// Takes a file away.
+    pub fn remove(&self, origin: &Origin, name: &str) {
+        self.folders.lock().unwrap().get_mut(&folder(origin)).unwrap().remove(OsStr::new(name)).unwrap();
+    }
+
     /// How many files are in a spool.
     pub fn left(&self, origin: &Origin) -> usize {
         self.folders.lock().unwrap().get(&folder(origin)).map_or(0, BTreeMap::len)
@@ -51,6 +58,23 @@ impl Tree {
     fn file(&self, path: &Path) -> Option<File> {
         let folders = self.folders.lock().unwrap();
         folders.get(path.parent()?)?.get(path.file_name()?).copied()
+    }
+}
+
+/// A folder that is open as long as this is there.
+struct Opened(Arc<(AtomicU64, AtomicU64)>);
+
+impl Opened {
+    fn count(open: &Arc<(AtomicU64, AtomicU64)>) -> Opened {
+        let now = open.0.fetch_add(1, SeqCst) + 1;
+        open.1.fetch_max(now, SeqCst);
+        Opened(Arc::clone(open))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, SeqCst);
     }
 }
 
@@ -65,7 +89,9 @@ impl Disk for Tree {
         let names: Vec<OsString> =
             folders.get(dir).map_or(Vec::new(), |files| files.keys().cloned().collect());
         let counted = Arc::clone(&self.names);
+        let opened = Opened::count(&self.open);
         Ok(Box::new(names.into_iter().map(move |name| {
+            let _held = &opened;
             counted.fetch_add(1, SeqCst);
             Ok(Entry { name, kind: Some(Kind::File) })
         })))
