@@ -301,7 +301,8 @@ fn describe(shown: &Shown) -> Vec<String> {
             | Record::Rulebook(event)
             | Record::Tick(event)
             | Record::Halt(event)
-            | Record::ClockStep(event),
+            | Record::ClockStep(event)
+            | Record::Quota(event),
         ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
         None => (String::new(), String::new(), String::new(), String::new()),
     };

@@ -174,12 +174,7 @@ fn may_answer_by_id(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic) 
         return Err(Refusal::new(Code::SignatureInvalid, what));
     }
     let bound = turn.rules.principals.get(&envelope.source).and_then(|rule| rule.spool.as_ref());
-    let own_spool = match (&request.origin, bound) {
-        (Origin::Local, _) | (Origin::Flat, None) => true,
-        (Origin::Agent(used), Some(own)) => used == own,
-        (Origin::Flat, Some(_)) | (Origin::Agent(_), None) => false,
-    };
-    if !own_spool {
+    if !request.origin.is_for(bound) {
         let what =
             format!("file `{}`: `{}` is not bound to this spool directory", request.file, envelope.source);
         return Err(Refusal::new(Code::WrongSpool, what));

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod decide;
+pub mod exempt;
 pub mod handle;
 pub mod prepare;
 pub mod record;

@@ -48,6 +48,15 @@ impl Origin {
         }
     }
 
+    /// Whether a principal whose own spool folder is `bound` may use this one.
+    pub fn is_for(&self, bound: Option<&Principal>) -> bool {
+        match (self, bound) {
+            (Origin::Local, _) | (Origin::Flat, None) => true,
+            (Origin::Agent(used), Some(own)) => used == own,
+            (Origin::Flat, Some(_)) | (Origin::Agent(_), None) => false,
+        }
+    }
+
     /// Folder of the answers, below the spool.
     pub fn answer_dir(&self) -> String {
         match self {

@@ -37,7 +37,7 @@ pub struct Genesis {
     pub changes: Vec<Change>,
 }
 
-/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step.
+/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step, quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -337,6 +337,8 @@ pub enum Record {
     Halt(Event),
     /// `clock_step`.
     ClockStep(Event),
+    /// `quota`: files of a spool wait over its quota, or no longer.
+    Quota(Event),
     /// `published`.
     Published(Published),
     /// `market`.
@@ -356,6 +358,7 @@ impl Record {
             Record::Tick(_) => "tick",
             Record::Halt(_) => "halt",
             Record::ClockStep(_) => "clock_step",
+            Record::Quota(_) => "quota",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
             Record::Decision(_) => "decision",
@@ -374,7 +377,8 @@ impl Record {
             | Record::Rulebook(body)
             | Record::Tick(body)
             | Record::Halt(body)
-            | Record::ClockStep(body) => serde_json::to_string(body),
+            | Record::ClockStep(body)
+            | Record::Quota(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
             Record::Decision(body) => serde_json::to_string(body),
@@ -398,6 +402,7 @@ impl Record {
             "tick" => Record::Tick(read(body)?),
             "halt" => Record::Halt(read(body)?),
             "clock_step" => Record::ClockStep(read(body)?),
+            "quota" => Record::Quota(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
             "decision" => Record::Decision(Box::new(read(body)?)),
@@ -415,7 +420,8 @@ impl Record {
             | Record::Rulebook(body)
             | Record::Tick(body)
             | Record::Halt(body)
-            | Record::ClockStep(body) => body.timestamp,
+            | Record::ClockStep(body)
+            | Record::Quota(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
@@ -431,7 +437,8 @@ impl Record {
             | Record::Rulebook(body)
             | Record::Tick(body)
             | Record::Halt(body)
-            | Record::ClockStep(body) => &body.changes,
+            | Record::ClockStep(body)
+            | Record::Quota(body) => &body.changes,
             Record::Published(_) => &[],
             Record::Market(body) => &body.changes,
             Record::Decision(body) => &body.changes,

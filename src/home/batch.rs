@@ -212,7 +212,10 @@ impl Home {
                     self.store.insert_line(seq, *location)?;
                     by_seq.insert(seq, *decision);
                 }
-                Record::Rulebook(event) | Record::Halt(event) | Record::ClockStep(event) => {
+                Record::Rulebook(event)
+                | Record::Halt(event)
+                | Record::ClockStep(event)
+                | Record::Quota(event) => {
                     self.on_event.iter_mut().for_each(|hear| hear(&event));
                 }
                 _ => {}

@@ -143,7 +143,7 @@ pub struct Parts {
     pub lock: Option<HomeLock>,
 }
 
-/// Hears of events: rule files that came into force or broke, the halt file, clock steps.
+/// Hears of events: rule files that came into force or broke, the halt file, clock steps, quotas.
 pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
 
 /// An open home. Dropping it releases the lock.
@@ -349,7 +349,7 @@ impl Home {
             state: folded.state,
             rulebook,
             watched: Watched::default(),
-            scanner: Scanner::new(std::iter::empty()),
+            scanner: Scanner::default(),
             outstanding: folded.outstanding,
             left_behind: VecDeque::new(),
             events: Vec::new(),

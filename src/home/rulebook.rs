@@ -8,6 +8,7 @@ use crate::gate::Change;
 use crate::gate::record::{Event, Record};
 use crate::host::disk::{self, Disk, Mode};
 use crate::rules::load::{HALT_FILE, RuleSource};
+use crate::rules::rates::Rates;
 use crate::rules::{Bundle, Rulebook};
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
@@ -103,7 +104,9 @@ impl Home {
         let agents: Vec<Principal> = self.spool_agents().cloned().collect();
         super::layout::make_agent_spools(self.seams.disk.as_ref(), agents.iter())
             .map_err(|source| HomeError::disk(Path::new("spool"), source))?;
-        self.scanner.set_agents(agents.iter());
+        let rates = self.rulebook.rates.as_ref();
+        let quotas = agents.iter().map(|agent| (agent, rates.map(|rates| rates.of_spool(agent))));
+        self.scanner.set_spools(rates.map(Rates::of_flat), quotas);
         Ok(())
     }
 

@@ -6,11 +6,19 @@ use std::time::Duration;
 
 use super::batch::Outcome;
 use super::open::{Home, HomeError};
+use crate::gate::exempt::{Standing, Waiting};
+use crate::gate::prepare::{Authentic, Delivery, prepare};
 use crate::gate::record::Record;
+use crate::gate::state::State;
 use crate::host::disk::Disk;
+use crate::host::keyring::CachedKeyring;
+use crate::rules::Rulebook;
 use crate::spool::claim::{self, Claimed, Looked};
+use crate::spool::peek::Judge;
 use crate::spool::scan::PATIENCE_MS;
 use crate::spool::watch::{HEARTBEAT, Hints};
+use crate::state::Store;
+use crate::wire::time::Time;
 
 /// What a round of the loop came to.
 #[derive(Debug, Default)]
@@ -21,8 +29,36 @@ pub struct Round {
     pub more: bool,
 }
 
-/// How long to wait before unfinished files are looked at again.
+/// How long to wait before files that are unfinished or over a quota are looked at again.
 const UNFINISHED_WAIT: Duration = Duration::from_millis(PATIENCE_MS / 10);
+
+/// Says what passes a quota, as things are before the batch.
+struct GateJudge<'a> {
+    state: &'a State,
+    rules: &'a Rulebook,
+    keyring: &'a CachedKeyring,
+    store: &'a Store,
+    now: Time,
+}
+
+impl Judge for GateJudge<'_> {
+    fn standing(&self, delivery: Delivery) -> Standing {
+        let request = prepare(delivery, self.state, self.keyring, self.now);
+        if let Ok(Authentic { envelope, .. }) = &request.request {
+            // An answer is only given again, which can wait; else one good request would be a pass for ever. If
+            // the index cannot be asked, the batch will say so.
+            let seen = self.store.seen(envelope.source.as_str(), envelope.id.as_str());
+            if seen.is_ok_and(|seen| seen.is_some()) {
+                return Standing::Waits(None);
+            }
+        }
+        Standing::of(&request, self.state, self.rules)
+    }
+
+    fn passes_now(&self, waiting: &Waiting) -> bool {
+        waiting.passes(self.state, self.rules)
+    }
+}
 
 impl Home {
     /// One round: a left-behind claim alone, or up to a batch of new files. `only_local` takes just what
@@ -50,16 +86,24 @@ impl Home {
             return Ok(Round { outcomes: processed?, more: true });
         }
         let batch = self.ledger.position().batch;
+        let judge = GateJudge {
+            state: &self.state,
+            rules: &self.rulebook,
+            keyring: &self.keyring,
+            store: &self.store,
+            now: self.ledger_now(),
+        };
         let found = self
             .scanner
-            .round(self.seams.disk.as_ref(), self.seams.clock.monotonic_ms(), batch, only_local)
+            .round(self.seams.disk.as_ref(), &judge, self.seams.clock.monotonic_ms(), batch, only_local)
             .map_err(|source| HomeError::disk(Path::new("spool/in"), source))?;
+        found.news.iter().for_each(|news| self.note(Record::Quota, news));
         let more = found.more || !found.claimed.is_empty();
         Ok(Round { outcomes: self.process(found.claimed)?, more })
     }
 
-    /// Rounds until the spool is empty and no half-written file is waited for. `report` hears of every
-    /// outcome.
+    /// Rounds until the spool is empty and no half-written file is waited for; files over a quota stay.
+    /// `report` hears of every outcome.
     ///
     /// # Errors
     /// [`HomeError`].
@@ -96,9 +140,14 @@ impl Home {
         self.note(Record::Start, "the watcher started");
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.seams.disk);
-            let folders: Vec<_> = self.scanner.folders().collect();
-            // Armed before the scan, so that nothing falls between the two.
-            hints.arm(&self.root, disk.as_ref() as &dyn Disk, folders.into_iter());
+            // Armed before the scan, so that nothing falls between the two; and again if that changed anything,
+            // so that a folder replaced meanwhile is watched before the wait.
+            for _ in 0..2 {
+                let disk: &dyn Disk = disk.as_ref();
+                if !hints.arm(&self.root, disk, self.scanner.folders().into_iter()) {
+                    break;
+                }
+            }
             let round = self.round(false)?;
             round.outcomes.iter().for_each(&mut *report);
             if round.more {
@@ -107,7 +156,8 @@ impl Home {
             if self.has_outstanding() {
                 self.mark_published()?;
             }
-            let wait = if self.scanner.has_unfinished() { UNFINISHED_WAIT } else { HEARTBEAT };
+            let looks_again = self.scanner.has_unfinished() || self.scanner.has_waiting();
+            let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
             hints.wait(wait);
         }
         self.finish("the watcher stopped in order")

@@ -5,6 +5,7 @@ pub mod bundle;
 pub mod instruments;
 pub mod load;
 pub mod principals;
+pub mod rates;
 pub mod rulebook;
 pub mod safety;
 pub mod strategies;

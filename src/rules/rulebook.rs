@@ -6,6 +6,7 @@ use std::fmt;
 use super::bundle::Bundle;
 use super::instruments::{Instrument, InstrumentsFile};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
+use super::rates::Rates;
 use super::safety::Safety;
 use super::strategies::Strategy;
 use super::theses::{self, Thesis};
@@ -67,6 +68,8 @@ pub struct Rulebook {
     pub strategies: BTreeMap<StrategyName, Strategy>,
     /// Theses by slug.
     pub theses: BTreeMap<ThesisSlug, Thesis>,
+    /// Quotas of the spools; none: whatever comes is claimed.
+    pub rates: Option<Rates>,
 }
 
 impl Rulebook {
@@ -81,11 +84,13 @@ impl Rulebook {
         let mut instruments = BTreeMap::new();
         let mut strategies = BTreeMap::new();
         let mut theses_by_slug = BTreeMap::new();
+        let mut rates = None;
         for (path, text) in &bundle.files {
             match path.as_str() {
                 "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
                 "rules/principals.yaml" => principals = read_principals(path, text)?,
                 "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
+                "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
                         let strategy: Strategy = yaml::read(path, text)?;
@@ -104,6 +109,9 @@ impl Rulebook {
         let safety = safety.ok_or_else(|| {
             RulebookError::new("rules/safety.yaml", None, "missing; `spoolgate init` writes one")
         })?;
+        if let Some(rates) = &mut rates {
+            rates.resolve(&principals)?;
+        }
         let book = Rulebook {
             hash: bundle.hash(),
             safety,
@@ -111,6 +119,7 @@ impl Rulebook {
             instruments,
             strategies,
             theses: theses_by_slug,
+            rates,
         };
         book.check_references()?;
         Ok(book)

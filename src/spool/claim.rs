@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::name::{ClaimName, FileName};
 use crate::gate::prepare::{Delivery, Origin, Refusal};
-use crate::host::disk::{Disk, Kind, Mode, ReadFile};
+use crate::host::disk::{Disk, Kind, Mode, ReadFile, Stat};
 use crate::wire::code::Code;
 use crate::wire::envelope::REQUEST_BYTES_MAX;
 use crate::wire::json;
@@ -58,23 +58,32 @@ pub struct From<'a> {
     pub dir: &'a Path,
     /// The batch that is next.
     pub batch: u64,
+    /// What the file is, if that was just asked.
+    pub stat: Option<Stat>,
 }
 
-fn path_of_claim(claim: &ClaimName) -> PathBuf {
+pub(super) fn path_of_claim(claim: &ClaimName) -> PathBuf {
     Path::new(WORK_DIR).join(claim.to_name())
 }
 
 /// What reading a file came to.
-enum Read {
+pub(super) enum Read {
     Bytes(Vec<u8>),
     Refused(Refusal),
     Gone,
 }
 
-fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<ReadFile>)> {
+/// Reads a file of at most `limit` bytes; `known` is what it was when that was just asked.
+pub(super) fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    shown: &str,
+    limit: usize,
+    known: Option<Stat>,
+) -> io::Result<(Read, Option<ReadFile>)> {
     let refuse = |code, what: String| Ok((Read::Refused(Refusal::new(code, what)), None));
     let not_a_file = |kind: &str| refuse(Code::NotAFile, format!("`{shown}` is {kind}, not a regular file"));
-    let stat = match disk.stat(path) {
+    let stat = match known.map_or_else(|| disk.stat(path), |known| Ok(Some(known))) {
         Ok(Some(stat)) => stat,
         Ok(None) => return Ok((Read::Gone, None)),
         Err(error) if is_senders_doing(&error) => {
@@ -88,7 +97,7 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
         Kind::Link => return not_a_file("a symbolic link"),
         Kind::Other => return not_a_file("a FIFO, socket or device"),
     }
-    let file = match disk.read(path, REQUEST_BYTES_MAX) {
+    let file = match disk.read(path, limit) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -107,8 +116,8 @@ fn read(disk: &dyn Disk, path: &Path, shown: &str) -> io::Result<(Read, Option<R
     if file.stat.kind != Kind::File {
         return not_a_file("no longer a file");
     }
-    if file.bytes.len() > REQUEST_BYTES_MAX {
-        let what = format!("file `{shown}` is larger than {REQUEST_BYTES_MAX} bytes");
+    if file.bytes.len() > limit {
+        let what = format!("file `{shown}` is larger than {limit} bytes");
         return Ok((
             Read::Refused(Refusal::new(Code::TooLarge, what)),
             Some(ReadFile { bytes: Vec::new(), ..file }),
@@ -151,7 +160,7 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
         let what = format!("`{}` is not a file name for requests", file.shown);
         return take(disk, from, &path, &file, Err(Refusal::new(Code::BadFileName, what)));
     }
-    let (content, opened) = read(disk, &path, &file.shown)?;
+    let (content, opened) = read(disk, &path, &file.shown, REQUEST_BYTES_MAX, from.stat)?;
     let content = match content {
         Read::Gone => return Ok(Looked::Skipped),
         // A sender that links and unlinks instead of renaming is not done yet, nor is one that holds a
@@ -197,7 +206,7 @@ fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName)
 /// # Errors
 /// What the disk says.
 pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Looked> {
-    let content = match read(disk, &path_of_claim(&claim), &shown)?.0 {
+    let content = match read(disk, &path_of_claim(&claim), &shown, REQUEST_BYTES_MAX, None)?.0 {
         Read::Gone => return Ok(Looked::Skipped),
         Read::Refused(refusal) => Err(refusal),
         Read::Bytes(bytes) => Ok(bytes),
@@ -211,7 +220,8 @@ fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -
     Looked::Claimed(Box::new(Claimed { claim, delivery, weight }))
 }
 
-fn take(
+/// Renames a file into `spool/work`.
+pub(super) fn take(
     disk: &dyn Disk,
     from: &From<'_>,
     path: &Path,

@@ -2,6 +2,9 @@
 
 pub mod claim;
 pub mod name;
+pub mod peek;
 pub mod publish;
+pub mod quota;
 pub mod scan;
+mod source;
 pub mod watch;

@@ -1,6 +1,7 @@
 //! Finding what is in the spool. The scan is the truth; events are only hints to scan. Folders are read
 //! as open streams to their end and then again from the start, so that no name starves, and only as many
-//! names as a batch takes are ever held.
+//! names as a batch takes are ever held. The spools take turns by deficit round robin in bytes; see
+//! docs/spool.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -9,16 +10,31 @@ use std::path::{Path, PathBuf};
 
 use super::claim::{self, Claimed, Looked};
 use super::name::is_ignored;
+use super::peek::{self, Judge, Peeked, Room};
+use super::quota::Bucket;
+use super::source::{QUANTUM, Source};
 use crate::gate::prepare::Origin;
-use crate::host::disk::{DirStream, Disk, Kind};
+use crate::host::disk::{Disk, Kind, Stat};
+use crate::rules::rates::Quota;
+use crate::wire::envelope::REQUEST_BYTES_MAX;
 use crate::wire::ids::Principal;
 
-/// Most requests in a batch.
+/// Most requests in a batch, unless another number is set.
 pub const BATCH_ENTRIES_MAX: usize = 256;
+/// Most requests that a batch can be set to.
+const BATCH_ENTRIES_LIMIT: usize = 1024;
 /// A batch closes when its requests have this many bytes.
 pub const BATCH_REQUEST_BYTES: usize = 1024 * 1024;
-/// Names taken from one folder before the next has its turn.
-const WINDOW: usize = 64;
+/// What a file costs at least, bytes: opening one is work, however small it is.
+const FILE_COST: u64 = 1024;
+/// Names looked at in one turn, and in one round: what is ignored or still unfinished costs no bytes.
+const NAMES_TURN: usize = 1024;
+/// See [`NAMES_TURN`].
+const NAMES_ROUND: usize = 4096;
+/// Files read in one round without being claimed, at least; as many as a batch may have, if that is more.
+const READ_ROUND: usize = 256;
+/// Most folders held open between turns: each takes a descriptor, of which a process may have 1,024.
+const OPEN_MAX: usize = 256;
 /// How long a file that does not parse may still be half-written, milliseconds since it was first seen.
 pub const PATIENCE_MS: u64 = 2000;
 /// Most unfinished files remembered; beyond it further ones are looked at again and again, but never
@@ -41,14 +57,8 @@ pub struct Found {
     pub claimed: Vec<Claimed>,
     /// Whether there may be more at once.
     pub more: bool,
-}
-
-struct Source {
-    origin: Origin,
-    stream: Option<DirStream>,
-    /// Remembered unfinished files met since the stream was opened. A batch can fill up anywhere in a
-    /// folder, so only a stream read to its end tells which are gone.
-    met: BTreeSet<OsString>,
+    /// What is to be told of quotas.
+    pub news: Vec<String>,
 }
 
 /// A file that did not parse when it was looked at.
@@ -60,42 +70,117 @@ struct Unfinished {
 /// Size, hard links and time of change: another value means that the file may parse by now.
 type Version = (u64, u64, i128);
 
+fn version(stat: Stat) -> Version {
+    (stat.size, stat.links, stat.modified_ns)
+}
+
 /// What stands there now; none if nothing does or it cannot be told.
-fn version(disk: &dyn Disk, path: &Path) -> Option<Version> {
-    let stat = disk.stat(path).ok().flatten()?;
-    Some((stat.size, stat.links, stat.modified_ns))
+fn version_now(disk: &dyn Disk, path: &Path) -> Option<Version> {
+    disk.stat(path).ok().flatten().map(version)
+}
+
+/// The outside of one round, and what it came to.
+struct Round<'a> {
+    disk: &'a dyn Disk,
+    judge: &'a dyn Judge,
+    now_ms: u64,
+    batch: u64,
+    found: Found,
+    bytes: usize,
+    names: usize,
+    read: usize,
+}
+
+/// How a turn ended.
+enum End {
+    /// The batch, or the work of a round, is full; the turn goes on in the next one.
+    Full,
+    /// The folder was read to its end.
+    Done,
+    /// The next file is larger than what is saved, or enough names were looked at.
+    Spent,
+}
+
+/// What became of one file.
+enum Step {
+    /// The next one.
+    Next,
+    /// Too little is saved for it.
+    Unpaid,
 }
 
 /// The scanner over all spool folders.
 pub struct Scanner {
     sources: Vec<Source>,
     turn: usize,
+    /// Whether the spool at `turn` is within its turn.
+    in_turn: bool,
+    /// Whether all spools are to be looked at again.
+    afresh: bool,
     unfinished: BTreeMap<(Origin, OsString), Unfinished>,
+    room: Room,
+    batch_max: usize,
+}
+
+impl Default for Scanner {
+    /// A scanner over the spool of commands and the flat one, without quotas.
+    fn default() -> Scanner {
+        let mut scanner = Scanner {
+            sources: Vec::new(),
+            turn: 0,
+            in_turn: false,
+            afresh: true,
+            unfinished: BTreeMap::new(),
+            room: Room::default(),
+            batch_max: BATCH_ENTRIES_MAX,
+        };
+        scanner.set_spools(None, std::iter::empty());
+        scanner
+    }
 }
 
 impl Scanner {
-    /// A scanner over the local and flat spools and those of these agents.
-    pub fn new<'a>(agents: impl Iterator<Item = &'a Principal>) -> Scanner {
-        let mut scanner = Scanner { sources: Vec::new(), turn: 0, unfinished: BTreeMap::new() };
-        scanner.set_agents(agents);
-        scanner
-    }
-
-    /// The agents changed. Open streams are dropped: the next round starts afresh.
-    pub fn set_agents<'a>(&mut self, agents: impl Iterator<Item = &'a Principal>) {
+    /// The rules were read: these agents have spools of their own, with these quotas. Open streams are
+    /// dropped and the next round starts afresh; what was used of a quota stays used.
+    pub fn set_spools<'a>(
+        &mut self,
+        flat: Option<Quota>,
+        agents: impl Iterator<Item = (&'a Principal, Option<Quota>)>,
+    ) {
         // Two principals may share a folder; it is read once.
-        let agents: BTreeSet<&Principal> = agents.collect();
-        let own = agents.into_iter().cloned().map(Origin::Agent);
-        let origins = [Origin::Local, Origin::Flat].into_iter().chain(own);
-        self.sources = origins.map(|origin| Source { origin, stream: None, met: BTreeSet::new() }).collect();
-        let sources = &self.sources;
-        self.unfinished.retain(|(origin, _), _| sources.iter().any(|source| source.origin == *origin));
+        let agents: BTreeMap<&Principal, Option<Quota>> = agents.collect();
+        let own = agents.into_iter().map(|(name, quota)| (Origin::Agent(name.clone()), quota));
+        let wanted = [(Origin::Local, None), (Origin::Flat, flat)].into_iter().chain(own);
+        let mut before: BTreeMap<Origin, Source> =
+            std::mem::take(&mut self.sources).into_iter().map(|s| (s.origin.clone(), s)).collect();
+        for (origin, quota) in wanted {
+            self.sources.push(match (before.remove(&origin), quota) {
+                (None, quota) => Source::new(origin, quota.map(Bucket::full)),
+                (Some(mut old), Some(quota)) => {
+                    let bucket = old.bucket.take().map(|bucket| bucket.under(quota));
+                    old.again(bucket.or_else(|| Some(Bucket::full(quota))), &mut self.room)
+                }
+                (Some(old), None) => old.again(None, &mut self.room),
+            });
+        }
+        before.into_values().for_each(|mut gone| gone.remembered.clear(&mut self.room));
+        let kept: BTreeSet<&Origin> = self.sources.iter().map(|source| &source.origin).collect();
+        self.unfinished.retain(|(origin, _), _| kept.contains(origin));
         self.turn = 0;
+        self.in_turn = false;
+        self.afresh = true;
     }
 
-    /// All spool folders, for watching.
-    pub fn folders(&self) -> impl Iterator<Item = PathBuf> + '_ {
-        self.sources.iter().map(|source| folder(&source.origin))
+    /// Sets how many requests a batch may have: 1 to 1,024.
+    pub fn set_batch_max(&mut self, requests: usize) {
+        self.batch_max = requests.clamp(1, BATCH_ENTRIES_LIMIT);
+    }
+
+    /// All spool folders, for watching, and the folders they lie in: there it shows when one is replaced, so
+    /// that the first file in the new one does not wait for a heartbeat.
+    pub fn folders(&self) -> BTreeSet<PathBuf> {
+        let own = self.sources.iter().map(|source| source.dir.as_path());
+        own.flat_map(|dir| [Some(dir), dir.parent()]).flatten().map(Path::to_owned).collect()
     }
 
     /// Whether files wait that do not parse yet.
@@ -103,89 +188,236 @@ impl Scanner {
         !self.unfinished.is_empty()
     }
 
+    /// Whether files wait over a quota, or did lately.
+    pub fn has_waiting(&self) -> bool {
+        self.sources.iter().any(Source::is_over)
+    }
+
     /// Claims up to a batch of files for batch number `batch`. `only_local` takes just what commands handed
-    /// over.
+    /// over; `judge` says what passes a quota.
     ///
     /// # Errors
     /// What the disk says; a folder that is not there, or is none for the gate, is empty.
     pub fn round(
         &mut self,
         disk: &dyn Disk,
-        monotonic_ms: u64,
+        judge: &dyn Judge,
+        now_ms: u64,
         batch: u64,
         only_local: bool,
     ) -> io::Result<Found> {
-        let mut found = Found::default();
-        let mut bytes = 0;
-        let mut dry = 0;
-        while dry < self.sources.len() {
+        let found = Found::default();
+        let mut round = Round { disk, judge, now_ms, batch, found, bytes: 0, names: 0, read: 0 };
+        for (index, source) in self.sources.iter_mut().enumerate() {
+            if self.afresh || only_local {
+                source.is_done = only_local && index > 0;
+            }
+        }
+        self.afresh = only_local;
+        let mut open = self.sources.iter().filter(|source| !source.is_done).count();
+        while open > 0 {
+            self.next_turn();
+            match self.take_turn(&mut round)? {
+                End::Full => {
+                    round.found.more = true;
+                    break;
+                }
+                End::Done => open -= 1,
+                End::Spent => {}
+            }
+            self.in_turn = false;
+        }
+        // What came in meanwhile is seen by the next batch, or by the next look if this one found nothing.
+        self.afresh |= open == 0 || !round.found.claimed.is_empty();
+        Ok(round.found)
+    }
+
+    /// Goes on to the next spool that takes turns, unless one is within its turn.
+    fn next_turn(&mut self) {
+        if self.in_turn && self.sources.get(self.turn).is_some_and(|source| !source.is_done) {
+            return;
+        }
+        for _ in 0..self.sources.len() {
             self.turn = (self.turn + 1) % self.sources.len();
-            let Some(source) = self.sources.get_mut(self.turn) else { break };
-            if only_local && source.origin != Origin::Local {
-                dry += 1;
+            if let Some(source) = self.sources.get_mut(self.turn).filter(|source| !source.is_done) {
+                source.deficit = source.deficit.saturating_add(QUANTUM);
+                self.in_turn = true;
+                self.close_one();
+                return;
+            }
+        }
+    }
+
+    /// Makes room for the folder of this turn: of those held open, the one whose turn is longest ago is closed.
+    fn close_one(&mut self) {
+        let held = self.sources.iter().filter(|source| source.is_open()).count();
+        if held < OPEN_MAX || self.sources.get(self.turn).is_some_and(Source::is_open) {
+            return;
+        }
+        let (before, after) = self.sources.split_at_mut(self.turn);
+        let oldest = after.iter_mut().chain(before).find(|source| source.is_open());
+        oldest.into_iter().for_each(Source::close);
+    }
+
+    fn take_turn(&mut self, round: &mut Round<'_>) -> io::Result<End> {
+        let Scanner { sources, turn, unfinished, room, batch_max, .. } = self;
+        let Some(source) = sources.get_mut(*turn) else { return Ok(End::Done) };
+        source.begin_turn(round.now_ms);
+        let mut names = 0;
+        loop {
+            if round.is_full(*batch_max) {
+                return Ok(End::Full);
+            }
+            if names >= NAMES_TURN {
+                return Ok(End::Spent);
+            }
+            if source.rests(round.now_ms) {
+                source.is_done = true;
+                return Ok(End::Done);
+            }
+            let Some((name, kind)) = source.next_name(round.disk, round.now_ms)? else {
+                // The whole folder was read: what was not met is no longer there and is forgotten.
+                let met = std::mem::take(&mut source.met);
+                unfinished.retain(|(of, name), _| *of != source.origin || met.contains(name));
+                round.found.news.extend(source.end_pass(round.now_ms, room));
+                return Ok(End::Done);
+            };
+            names += 1;
+            round.names += 1;
+            if is_ignored(&name) || is_agents_folder(round.disk, &source.dir, &source.origin, &name, kind)? {
                 continue;
             }
-            let origin = source.origin.clone();
-            let dir = folder(&origin);
-            let mut ended = false;
-            for _ in 0..WINDOW {
-                if found.claimed.len() >= BATCH_ENTRIES_MAX || bytes >= BATCH_REQUEST_BYTES {
-                    found.more = true;
-                    return Ok(found);
-                }
-                let Some(source) = self.sources.get_mut(self.turn) else { break };
-                let Some((name, kind)) = source.next_name(disk)? else {
-                    // The whole folder was read: what was not met is no longer there and is forgotten.
-                    let met = std::mem::take(&mut source.met);
-                    self.unfinished.retain(|(of, name), _| *of != origin || met.contains(name));
-                    ended = true;
-                    break;
-                };
-                if is_ignored(&name) || is_agents_folder(disk, &dir, &origin, &name, kind)? {
-                    continue;
-                }
-                let key = (origin.clone(), name);
-                let since = self.unfinished.get(&key).map(|known| known.since_ms);
-                let patience = since.is_none_or(|since| monotonic_ms.saturating_sub(since) < PATIENCE_MS);
-                // What a command hands over is renamed in by this program: it is never half-written.
-                let patience = patience && origin != Origin::Local;
-                let path = dir.join(&key.1);
-                let unchanged =
-                    |known: &Unfinished| known.version.is_some() && known.version == version(disk, &path);
-                if patience && self.unfinished.get(&key).is_some_and(unchanged) {
-                    // It did not parse, and reading it again would only cost time.
-                    let (_, name) = key;
-                    self.sources.get_mut(self.turn).map(|source| source.met.insert(name));
-                    continue;
-                }
-                let from = claim::From { origin: &origin, dir: &dir, batch };
-                match claim::look(disk, &from, &key.1, patience)? {
-                    Looked::Claimed(claimed) => {
-                        self.unfinished.remove(&key);
-                        bytes += claimed.weight;
-                        found.claimed.push(*claimed);
-                    }
-                    Looked::Unfinished => {
-                        if since.is_none() && self.unfinished.len() >= UNFINISHED_MAX {
-                            continue;
-                        }
-                        let (_, name) = &key;
-                        self.sources.get_mut(self.turn).map(|source| source.met.insert(name.clone()));
-                        // Should it have changed since it was read, it is read again when its time is over.
-                        let known = Unfinished {
-                            since_ms: since.unwrap_or(monotonic_ms),
-                            version: version(disk, &path),
-                        };
-                        self.unfinished.insert(key, known);
-                    }
-                    Looked::Skipped => {
-                        self.unfinished.remove(&key);
-                    }
+            match round.consider(source, unfinished, room, &name)? {
+                Step::Next => {}
+                Step::Unpaid => {
+                    source.put_back(name, kind);
+                    return Ok(End::Spent);
                 }
             }
-            dry = if ended { dry + 1 } else { 0 };
         }
-        Ok(found)
+    }
+}
+
+impl Round<'_> {
+    fn is_full(&self, batch_max: usize) -> bool {
+        self.found.claimed.len() >= batch_max
+            || self.bytes >= BATCH_REQUEST_BYTES
+            || self.names >= NAMES_ROUND
+            || self.read >= batch_max.max(READ_ROUND)
+    }
+
+    /// Takes the bytes of a file out of what is saved, if that is enough.
+    fn charge(&mut self, source: &mut Source, bytes: u64) -> bool {
+        let Some(left) = source.deficit.checked_sub(bytes.max(FILE_COST)) else { return false };
+        source.deficit = left;
+        self.read += 1;
+        self.bytes = self.bytes.saturating_add(usize::try_from(bytes).unwrap_or(usize::MAX));
+        true
+    }
+
+    /// Looks at one file if its spool can pay for it.
+    fn consider(
+        &mut self,
+        source: &mut Source,
+        unfinished: &mut BTreeMap<(Origin, OsString), Unfinished>,
+        room: &mut Room,
+        name: &OsStr,
+    ) -> io::Result<Step> {
+        let path = source.dir.join(name);
+        let stat = match self.disk.stat(&path) {
+            Ok(Some(stat)) => Some(stat),
+            Ok(None) => {
+                unfinished.remove(&(source.origin.clone(), name.to_owned()));
+                return Ok(Step::Next);
+            }
+            // A name is refused whether or not the gate may look at what it stands for.
+            Err(error) if claim::is_senders_doing(&error) => None,
+            Err(error) => return Err(error),
+        };
+        // More than this is not read.
+        let limit = u64::try_from(REQUEST_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        let bytes = stat.filter(|stat| stat.kind == Kind::File).map_or(0, |stat| stat.size.min(limit));
+        let key = (source.origin.clone(), name.to_owned());
+        let since = unfinished.get(&key).map(|known| known.since_ms);
+        let patience = since.is_none_or(|since| self.now_ms.saturating_sub(since) < PATIENCE_MS);
+        // What a command hands over is renamed in by this program: it is never half-written.
+        let patience = patience && source.origin != Origin::Local;
+        let now = stat.map(version);
+        if patience
+            && unfinished.get(&key).is_some_and(|known| known.version.is_some() && known.version == now)
+        {
+            // It did not parse, and reading it again would only cost time.
+            source.met.insert(key.1);
+            return Ok(Step::Next);
+        }
+        if !source.affords(bytes) {
+            return self.peek(source, room, name, stat, bytes);
+        }
+        if !self.charge(source, bytes) {
+            return Ok(Step::Unpaid);
+        }
+        let origin = source.origin.clone();
+        let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };
+        match claim::look(self.disk, &from, name, patience)? {
+            Looked::Claimed(claimed) => {
+                unfinished.remove(&key);
+                let bucket = source.bucket.as_mut();
+                bucket.into_iter().for_each(|bucket| bucket.pay(bytes));
+                source.claimed();
+                self.found.claimed.push(*claimed);
+            }
+            Looked::Unfinished => {
+                if since.is_none() && unfinished.len() >= UNFINISHED_MAX {
+                    return Ok(Step::Next);
+                }
+                source.met.insert(name.to_owned());
+                // Should it have changed since it was read, it is read again when its time is over.
+                let version = version_now(self.disk, &path);
+                unfinished.insert(key, Unfinished { since_ms: since.unwrap_or(self.now_ms), version });
+            }
+            Looked::Skipped => {
+                unfinished.remove(&key);
+            }
+        }
+        Ok(Step::Next)
+    }
+
+    /// Looks at one file of a spool that is over its quota.
+    fn peek(
+        &mut self,
+        source: &mut Source,
+        room: &mut Room,
+        name: &OsStr,
+        stat: Option<Stat>,
+        bytes: u64,
+    ) -> io::Result<Step> {
+        let version = peek::Version::of(name, stat);
+        let since_ms = source.remembered.since_ms(&version).unwrap_or(self.now_ms);
+        self.found.news.extend(source.hold(name, bytes, since_ms));
+        if source.remembered.stays(&version, self.now_ms, self.judge) {
+            return Ok(Step::Next);
+        }
+        if !peek::may_pass(name, stat) {
+            source.remembered.insert(version, self.now_ms, None, room);
+            return Ok(Step::Next);
+        }
+        if !self.charge(source, bytes) {
+            return Ok(Step::Unpaid);
+        }
+        let origin = source.origin.clone();
+        let from = claim::From { origin: &origin, dir: &source.dir, batch: self.batch, stat };
+        match peek::peek(self.disk, &from, name, self.judge)? {
+            Peeked::Claimed(claimed) => {
+                source.remembered.forget(&version, room);
+                let bucket = source.bucket.as_mut();
+                bucket.into_iter().for_each(|bucket| bucket.owe(bytes));
+                source.claimed();
+                self.found.claimed.push(*claimed);
+            }
+            Peeked::Left(waiting) => source.remembered.insert(version, self.now_ms, waiting, room),
+            Peeked::Gone => source.remembered.forget(&version, room),
+        }
+        Ok(Step::Next)
     }
 }
 
@@ -206,39 +438,4 @@ fn is_agents_folder(
         None => disk.stat(&dir.join(name))?.map(|stat| stat.kind),
     };
     Ok(kind == Some(Kind::Directory))
-}
-
-/// Whether this is what opening a file, a link or a folder closed to the gate gives.
-fn is_no_folder(error: &io::Error) -> bool {
-    const ELOOP: i32 = 40;
-    matches!(error.kind(), io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied)
-        || error.raw_os_error() == Some(ELOOP)
-}
-
-impl Source {
-    /// The next name of the folder; none at its end, after which it starts again.
-    fn next_name(&mut self, disk: &dyn Disk) -> io::Result<Option<(OsString, Option<Kind>)>> {
-        if self.stream.is_none() {
-            self.stream = match disk.read_dir(&folder(&self.origin)) {
-                Ok(stream) => Some(stream),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-                // What lies in a folder of agents can be taken away or replaced by them, and is for them to mend;
-                // the flat spool itself cannot.
-                Err(error)
-                    if self.origin != Origin::Flat
-                        && (is_no_folder(&error) || claim::is_senders_doing(&error)) =>
-                {
-                    return Ok(None);
-                }
-                Err(error) => return Err(error),
-            };
-        }
-        match self.stream.as_mut().and_then(Iterator::next) {
-            Some(entry) => entry.map(|entry| Some((entry.name, entry.kind))),
-            None => {
-                self.stream = None;
-                Ok(None)
-            }
-        }
-    }
 }
