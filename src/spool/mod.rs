@@ -3,5 +3,6 @@
 pub mod claim;
 pub mod name;
 pub mod publish;
+pub mod retire;
 pub mod scan;
 pub mod watch;
