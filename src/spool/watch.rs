@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -98,6 +98,9 @@ impl Hints {
 
     /// Waits for a hint or the heartbeat.
     pub fn wait(&self, at_most: Duration) {
-        let _ = self.receiver.recv_timeout(at_most);
+        if let Err(RecvTimeoutError::Disconnected) = self.receiver.recv_timeout(at_most) {
+            // Nobody is there to give hints, which must not make us look without rest.
+            std::thread::sleep(at_most);
+        }
     }
 }
