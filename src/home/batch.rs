@@ -120,8 +120,8 @@ impl Home {
         let mut waiting: Vec<(Begun, Prepared)> = claimed
             .into_iter()
             .map(|Claimed { claim, delivery, .. }| {
-                let begun = Begun { claim, bytes: delivery.content.as_ref().ok().cloned() };
-                (begun, prepare(delivery, &self.state, &self.keyring, now))
+                let prepared = prepare(&delivery, &self.state, &self.keyring, now);
+                (Begun { claim, bytes: delivery.content.ok() }, prepared)
             })
             .collect();
         waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
