@@ -103,7 +103,7 @@ fn plant(siege: &Siege, what: &str, path: &PathBuf) {
         "file" => fs::write(path, "planted").unwrap(),
         "closed file" => {
             fs::write(path, "planted").unwrap();
-            fs::set_permissions(path, fs::Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(0o0)).unwrap();
         }
         "directory" => fs::create_dir(path).unwrap(),
         _ => {
