@@ -15,6 +15,10 @@ use crate::wire::signing::sha256_hex;
 /// Folder of kept bytes below the home.
 const REJECTED_DIR: &str = "spool/rejected";
 
+/// Up to so many copies are made durable one by one. Beyond it the whole file system is, which is faster, but
+/// waits for what everybody else has written as well.
+const SYNCED_ALONE_MAX: usize = 32;
+
 /// What is kept of a refused claim.
 #[derive(Clone, Copy, Debug)]
 pub struct Keep<'a> {
@@ -40,21 +44,26 @@ pub struct Done<'a> {
 /// # Errors
 /// What the disk says; a claim that is gone is fine.
 pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
+    let to_copy = || done.iter().filter_map(|done| done.keep).filter(|keep| keep.sha256.is_some());
+    // A copy that is found after a crash may be in the page cache only.
+    let one_by_one = to_copy().count() <= SYNCED_ALONE_MAX && to_copy().all(|keep| keep.bytes.is_some());
     let mut to_move = Vec::new();
     let mut to_remove = Vec::new();
-    let mut copies = 0_usize;
+    let mut is_copied = false;
     for Done { claim, keep } in done {
         match keep {
-            Some(keep) if !stands_copied(disk, claim, keep)? => to_move.push((claim, keep.place)),
+            Some(keep) if !stands_copied(disk, claim, keep, one_by_one)? => to_move.push((claim, keep.place)),
             Some(_) => {
-                copies += 1;
+                is_copied = true;
                 to_remove.push(claim);
             }
             None => to_remove.push(claim),
         }
     }
-    if copies > 0 {
-        disk.sync_fs(Path::new(REJECTED_DIR))?;
+    match (is_copied, one_by_one) {
+        (false, _) => {}
+        (true, true) => disk.sync_dir(Path::new(REJECTED_DIR))?,
+        (true, false) => disk.sync_fs(Path::new(REJECTED_DIR))?,
     }
     for claim in to_remove {
         match disk.remove(&path_of_claim(claim)) {
@@ -70,7 +79,7 @@ fn path_of(place: &str) -> PathBuf {
 }
 
 /// Makes the copy; false if these bytes are not, or no longer, to be had.
-fn stands_copied(disk: &dyn Disk, claim: &ClaimName, keep: &Keep<'_>) -> io::Result<bool> {
+fn stands_copied(disk: &dyn Disk, claim: &ClaimName, keep: &Keep<'_>, durable: bool) -> io::Result<bool> {
     let Some(sha256) = keep.sha256 else { return Ok(false) };
     let path = path_of(keep.place);
     let with_hash = |path: &Path| {
@@ -87,10 +96,10 @@ fn stands_copied(disk: &dyn Disk, claim: &ClaimName, keep: &Keep<'_>) -> io::Res
             None => return Ok(false),
         },
     };
-    match disk.write(&path, &bytes, Mode::Private, false) {
+    match disk.write(&path, &bytes, Mode::Private, durable) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;
-            disk.write(&path, &bytes, Mode::Private, false)?;
+            disk.write(&path, &bytes, Mode::Private, durable)?;
         }
         other => other?,
     }
