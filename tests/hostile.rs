@@ -1,8 +1,7 @@
 //! Hostile and hasty senders against a whole home: what they can break, starve, learn or take over.
 //!
 //! Everything runs in process on a real disk under a clock that only the tests move, so that two seconds
-//! of patience cost nothing. The long backlog runs the program itself:
-//! `cargo test --release --test hostile -- --ignored --nocapture`.
+//! of patience cost nothing. What takes the program itself is in `tests/attacks.rs` and `tests/bounds.rs`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::float_arithmetic, reason = "measurements and skips are shown")]

@@ -1,6 +1,7 @@
 //! Printing: aligned tables or JSON on standard output, messages on standard error, nothing that a
 //! terminal would obey.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, Result};
@@ -39,15 +40,33 @@ pub fn is_unwritten(error: &anyhow::Error) -> bool {
     error.to_string() == STDOUT
 }
 
-/// Text that a terminal prints and does not obey: control characters are escaped.
+/// Whether a terminal obeys this character: controls, and what turns the direction of writing.
+fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Text that a terminal prints and does not obey.
 pub fn plain(text: &str) -> String {
-    text.chars()
-        .flat_map(|c| {
-            let escaped: Box<dyn Iterator<Item = char>> =
-                if c.is_control() { Box::new(c.escape_default()) } else { Box::new(std::iter::once(c)) };
-            escaped
-        })
-        .collect()
+    let mut out = String::new();
+    for c in text.chars() {
+        if is_obeyed(c) { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
+}
+
+/// JSON of the same value that a terminal does not obey either: what JSON leaves as it is within strings is
+/// escaped there.
+fn plain_json(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        // White space between values; within strings it is escaped already.
+        if is_obeyed(c) && !matches!(c, '\n' | '\r' | '\t') {
+            out.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 /// The first `most` characters, and a sign that there were more.
@@ -76,12 +95,15 @@ impl Output {
 
     /// A line on standard output.
     pub fn line(&self, text: &str) -> Result<()> {
+        let text = if self.is_json() { Cow::Owned(plain_json(text)) } else { Cow::Borrowed(text) };
         writeln!(io::stdout(), "{text}").context(STDOUT)
     }
 
-    /// Bytes on standard output as they are.
+    /// An answer on standard output: its bytes, but for what a terminal would obey.
     pub fn raw(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout();
+        let text = std::str::from_utf8(bytes).map(plain_json);
+        let bytes = text.as_deref().map_or(bytes, str::as_bytes);
         out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
     }
 

@@ -47,9 +47,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let stop = drain::stop_on_signals()?;
     let mut open = drain::open(home, output)?;
     let mut hints = Hints::start();
-    if let Some(warning) = &hints.warning {
-        output.remark(warning);
-    }
+    let format = output.format;
+    hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));
     output.remark(&format!("watching {}", home.join("spool/in").display()));
     let mut printing = Ok(());
     open.watch(&mut hints, &stop, &mut |outcome| {

@@ -2,6 +2,8 @@
 //! before its signature verified is answered under its file name only, so that a forged request cannot
 //! take anybody's answer.
 
+use std::borrow::Borrow;
+
 use serde::Deserialize;
 
 use super::actions::{self, Action, ActionRule, Lane};
@@ -200,17 +202,18 @@ pub trait Keyring {
     fn verify_key(&self, key_id: &str) -> Option<VerifyKey>;
 }
 
-/// Authenticates a delivery under the keys active at `now`.
-pub fn prepare(delivery: Delivery, state: &State, keyring: &dyn Keyring, now: Time) -> Prepared {
-    let Delivery { origin, file, shown, content } = delivery;
+/// Authenticates a delivery under the keys active at `now`. Of a borrowed one the bytes are not copied: they
+/// can be the largest there are.
+pub fn prepare(delivery: impl Borrow<Delivery>, state: &State, keyring: &dyn Keyring, now: Time) -> Prepared {
+    let Delivery { origin, file, shown, content } = delivery.borrow();
     let bytes = content.as_ref().ok();
     let file_sha256 = bytes.map(|bytes| signing::sha256_hex(bytes));
     let file_bytes = bytes.and_then(|bytes| u64::try_from(bytes.len()).ok());
     let request = match content {
-        Ok(bytes) => authenticate(&bytes, &shown, state, keyring, now),
-        Err(refusal) => Err(Box::new(Unverified { envelope: None, refusal })),
+        Ok(bytes) => authenticate(bytes, shown, state, keyring, now),
+        Err(refusal) => Err(Box::new(Unverified { envelope: None, refusal: refusal.clone() })),
     };
-    Prepared { origin, file, file_sha256, file_bytes, request }
+    Prepared { origin: origin.clone(), file: file.clone(), file_sha256, file_bytes, request }
 }
 
 fn authenticate(

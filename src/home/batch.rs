@@ -14,7 +14,8 @@ use crate::ledger::line::LINE_BYTES_MAX;
 use crate::ledger::{LedgerError, line, log};
 use crate::spool::claim::{self, Claimed};
 use crate::spool::name::ClaimName;
-use crate::spool::publish;
+use crate::spool::publish::{self, Published as Put};
+use crate::spool::retire::{self, Done, Keep};
 use crate::state::fold::fold;
 use crate::state::{Snapshot, StoreError};
 use crate::trading::venue::paper;
@@ -47,6 +48,13 @@ pub struct Outcome {
     pub decision: Decision,
     /// Its answer.
     pub answer: Answer,
+}
+
+/// A claim that is being decided.
+struct Begun {
+    claim: ClaimName,
+    /// What was read of it, for keeping if it is refused.
+    bytes: Option<Vec<u8>>,
 }
 
 /// Lines on their way into the ledger.
@@ -109,26 +117,28 @@ impl Home {
         self.store.begin()?;
         let mut pending = Pending::default();
         self.push_news(&mut pending, now)?;
-        let mut waiting: Vec<(ClaimName, Prepared)> = claimed
+        let mut waiting: Vec<(Begun, Prepared)> = claimed
             .into_iter()
             .map(|Claimed { claim, delivery, .. }| {
-                (claim, prepare(delivery, &self.state, &self.keyring, now))
+                let prepared = prepare(&delivery, &self.state, &self.keyring, now);
+                (Begun { claim, bytes: delivery.content.ok() }, prepared)
             })
             .collect();
-        waiting
-            .sort_by(|(a, _), (b, _)| (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt)));
+        waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
+            (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt))
+        });
         let mut outcomes = Vec::new();
         let mut claims = Vec::new();
         for lane in [Lane::Feed, Lane::Control, Lane::Protected, Lane::Ordinary] {
             // The class of an order is computed when its turn comes; in the last lane everything left has it.
             let mut later = Vec::new();
-            for (claim, request) in waiting {
+            for (begun, request) in waiting {
                 if lane != Lane::Ordinary && request.lane(&self.state) != lane {
-                    later.push((claim, request));
+                    later.push((begun, request));
                     continue;
                 }
-                let seqs = self.decide_one(&mut pending, &request, now)?;
-                claims.push((claim, seqs));
+                let seq = self.decide_one(&mut pending, &request, now)?;
+                claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
                     outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
                     self.ledger.make_room()?;
@@ -196,7 +206,7 @@ impl Home {
     }
 
     /// Seals a batch, then releases what hangs on it.
-    fn commit(&mut self, pending: Pending, claims: Vec<(ClaimName, u64)>) -> Result<Vec<Outcome>, HomeError> {
+    fn commit(&mut self, pending: Pending, claims: Vec<(Begun, u64)>) -> Result<Vec<Outcome>, HomeError> {
         if pending.bodies.is_empty() {
             self.store.commit()?;
             return Ok(Vec::new());
@@ -227,15 +237,23 @@ impl Home {
                 Some(decision) => self.answer_of(decision)?,
                 None => self.answer(original)?,
             };
-            publish::publish(self.seams.disk.as_ref(), &decision.answer, &answer.to_bytes())
+            let put = publish::publish(self.seams.disk.as_ref(), &decision.answer, &answer.to_bytes())
                 .map_err(|source| HomeError::disk(&publish::path_of(&decision.answer), source))?;
+            self.tell_put(&decision.answer, &put);
             outcomes.push(Outcome { seq: *seq, decision: decision.clone(), answer });
         }
-        for (claim, seq) in claims {
-            let kept = by_seq.get(&seq).and_then(|decision| decision.kept.as_deref());
-            claim::retire(self.seams.disk.as_ref(), &claim, kept)
-                .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
-        }
+        let done: Vec<Done<'_>> = claims
+            .iter()
+            .map(|(Begun { claim, bytes }, seq)| {
+                let keep = by_seq.get(seq).and_then(|decision| {
+                    let sha256 = decision.file_sha256.as_deref();
+                    Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })
+                });
+                Done { claim, keep }
+            })
+            .collect();
+        retire::retire(self.seams.disk.as_ref(), &done)
+            .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
         self.lines_since_snapshot = self
@@ -243,6 +261,30 @@ impl Home {
             .saturating_add(u64::try_from(bodies.len()).unwrap_or(0))
             .saturating_add(1);
         Ok(outcomes)
+    }
+
+    /// Tells whoever runs the gate of an answer that met something in its place.
+    pub(super) fn tell_put(&mut self, answer: &str, put: &Put) {
+        let path = publish::path_of(answer);
+        let note = match put {
+            Put::Done => return,
+            Put::MovedAside(aside) => {
+                format!(
+                    "a directory stood in the way of `{}`; it is `{}` now",
+                    path.display(),
+                    aside.display()
+                )
+            }
+            Put::Blocked(error) => format!(
+                "the answer `{}` cannot be put there ({error}); mend its folder, then have the request sent again",
+                path.display()
+            ),
+        };
+        let event = Event { timestamp: self.ledger_now(), note, changes: Vec::new() };
+        match &mut self.on_event {
+            Some(hear) => hear(&event),
+            None => self.untold.push(event),
+        }
     }
 
     /// Writes lines that belong to no request, if there are any to write.

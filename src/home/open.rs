@@ -23,6 +23,7 @@ use crate::rules::{Rulebook, RulebookError};
 use crate::spool::claim;
 use crate::spool::name::ClaimName;
 use crate::spool::publish;
+use crate::spool::retire::{self, Done, Keep};
 use crate::spool::scan::Scanner;
 use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
 use crate::state::store::{Hold, STATE_FILE};
@@ -143,7 +144,8 @@ pub struct Parts {
     pub lock: Option<HomeLock>,
 }
 
-/// Hears of events: rule files that came into force or broke, the halt file, clock steps, quotas.
+/// Hears of events: rule files that came into force or broke, the halt file, clock steps, quotas, obstacles
+/// where answers go.
 pub type OnEvent = Box<dyn FnMut(&Event) + Send>;
 
 /// An open home. Dropping it releases the lock.
@@ -171,6 +173,8 @@ pub struct Home {
     pub index_was_elsewhere: bool,
     /// Hears of events once they are durable.
     pub(super) on_event: Option<OnEvent>,
+    /// What nobody was there to hear of.
+    pub(super) untold: Vec<Event>,
     pub(super) rules: Arc<dyn RuleSource>,
     _lock: Option<HomeLock>,
 }
@@ -205,6 +209,13 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
         Ok(_) => Err(HomeError::Record("the first line is not a genesis line".to_owned())),
         Err(error) => Err(HomeError::Record(format!("the first line: {error}"))),
     }
+}
+
+/// What a sealed decision says of the claim it is about.
+struct Kept {
+    batch: u64,
+    place: Option<String>,
+    sha256: Option<String>,
 }
 
 /// The lines of a log folded, as far as they were read.
@@ -357,6 +368,7 @@ impl Home {
             found,
             index_was_elsewhere: false,
             on_event: None,
+            untold: Vec::new(),
             seams,
             rules,
             _lock: lock,
@@ -376,7 +388,8 @@ impl Home {
     }
 
     /// Has `hear` told of every event from now on, those that opening noticed included.
-    pub fn tell_events(&mut self, hear: OnEvent) {
+    pub fn tell_events(&mut self, mut hear: OnEvent) {
+        std::mem::take(&mut self.untold).iter().for_each(&mut hear);
         self.on_event = Some(hear);
     }
 
@@ -439,7 +452,7 @@ impl Home {
     fn redo(&mut self) -> Result<(), HomeError> {
         let disk = Arc::clone(&self.seams.disk);
         let work = Path::new(claim::WORK_DIR);
-        let mut decided: BTreeMap<(String, String), (u64, Option<String>)> = BTreeMap::new();
+        let mut decided: BTreeMap<(String, String), Kept> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
         let claims = claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))?;
         for (seq, whose) in &self.outstanding {
@@ -449,7 +462,8 @@ impl Home {
             }
             let (batch, decision) = self.decision(*seq)?;
             newest.insert(decision.answer, *seq);
-            decided.insert((decision.spool, decision.file), (batch, decision.kept));
+            let kept = Kept { batch, place: decision.kept, sha256: decision.file_sha256 };
+            decided.insert((decision.spool, decision.file), kept);
         }
         let mut undelivered: BTreeSet<String> = BTreeSet::new();
         let mut to_retire = Vec::new();
@@ -457,10 +471,10 @@ impl Home {
             // Claims of one name are never in work side by side, so a decision from the claim's batch on is its
             // own, whatever the file holds by now.
             let key = (claim.origin.label(), claim.file.clone());
-            match decided.get(&key).filter(|(batch, _)| *batch >= claim.batch) {
-                Some((_, kept)) => {
+            match decided.get(&key).filter(|kept| kept.batch >= claim.batch) {
+                Some(kept) => {
                     undelivered.insert(format!("local/out/{}", claim.file));
-                    to_retire.push((claim, kept.clone()));
+                    to_retire.push((claim, kept));
                 }
                 None => self.left_behind.push_back(claim),
             }
@@ -476,12 +490,18 @@ impl Home {
                 other => other?,
             };
             let fail = |source| HomeError::disk(&publish::path_of(&answer), source);
-            publish::publish_again(disk.as_ref(), &answer, &bytes).map_err(fail)?;
+            let put = publish::publish_again(disk.as_ref(), &answer, &bytes).map_err(fail)?;
+            self.tell_put(&answer, &put);
         }
-        for (claim, kept) in to_retire {
-            claim::retire(disk.as_ref(), &claim, kept.as_deref())
-                .map_err(|source| HomeError::disk(work, source))?;
-        }
+        let done: Vec<Done<'_>> = to_retire
+            .iter()
+            .map(|(claim, Kept { place, sha256, .. })| {
+                let sha256 = sha256.as_deref();
+                let keep = place.as_deref().map(|place| Keep { place, sha256, bytes: None });
+                Done { claim, keep }
+            })
+            .collect();
+        retire::retire(disk.as_ref(), &done).map_err(|source| HomeError::disk(work, source))?;
         Ok(())
     }
 }

@@ -15,8 +15,6 @@ use crate::wire::json;
 
 /// Folder of claimed files below the home.
 pub const WORK_DIR: &str = "spool/work";
-/// Folder of kept bytes below the home.
-const REJECTED_DIR: &str = "spool/rejected";
 
 /// How often a request is begun before it is given up: one that kills the gate must not do so for ever.
 const ATTEMPTS_MAX: u32 = 3;
@@ -100,9 +98,6 @@ pub(super) fn read(
     let file = match disk.read(path, limit) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
-        }
         // Its writer holds a lease on it, which opening without waiting does not break.
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             return refuse(Code::Unreadable, format!("file `{shown}` is leased by another process"));
@@ -110,6 +105,10 @@ pub(super) fn read(
         // Swapped for a link or device between the two calls.
         Err(error) if error.raw_os_error() == Some(ELOOP) || error.raw_os_error() == Some(6) => {
             return not_a_file("no longer a file");
+        }
+        // Closed to the gate, or its folder was swapped for something else.
+        Err(error) if is_senders_doing(&error) => {
+            return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
         }
         Err(error) => return Err(error),
     };
@@ -189,6 +188,11 @@ pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> i
     Ok(claimed)
 }
 
+/// Whether anything is there, as far as the gate may see.
+fn is_there(disk: &dyn Disk, path: &Path) -> bool {
+    disk.stat(path).is_ok_and(|stat| stat.is_some())
+}
+
 /// Whether a directory is there, as far as the gate may see.
 pub(super) fn is_directory(disk: &dyn Disk, path: &Path) -> bool {
     disk.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.kind == Kind::Directory))
@@ -233,7 +237,7 @@ pub(super) fn take(
     let rename = || disk.rename_new(path, &path_of_claim(&claim));
     let renamed = match rename() {
         // Not the file is gone but the folder it goes to.
-        Err(error) if error.kind() == io::ErrorKind::NotFound && disk.stat(path)?.is_some() => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_there(disk, path) => {
             disk.create_dir(Path::new(WORK_DIR), Mode::Private)?;
             rename()
         }
@@ -301,34 +305,4 @@ pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
 /// What the disk says.
 pub fn give_back(disk: &dyn Disk, begun: &ClaimName, before: &ClaimName) -> io::Result<()> {
     disk.rename_new(&path_of_claim(begun), &path_of_claim(before))
-}
-
-/// Removes a decided claim, or keeps its bytes under `kept` below the spool.
-///
-/// # Errors
-/// What the disk says; a claim that is gone is fine.
-pub fn retire(disk: &dyn Disk, claim: &ClaimName, kept: Option<&str>) -> io::Result<()> {
-    let path = path_of_claim(claim);
-    let keep = |kept: &str| disk.rename(&path, &Path::new("spool").join(kept));
-    let done = match kept {
-        Some(kept) => match keep(kept) {
-            // A directory whose owner has closed it since: out of the way under a name that is no claim.
-            Err(error) if is_senders_doing(&error) => {
-                disk.rename(&path, &Path::new(WORK_DIR).join(format!(".{}", claim.to_name())))
-            }
-            other => other,
-        },
-        None => disk.remove(&path),
-    };
-    match (done, kept) {
-        // Not the claim is gone but the folder it goes to.
-        (Err(error), Some(kept))
-            if error.kind() == io::ErrorKind::NotFound && disk.stat(&path)?.is_some() =>
-        {
-            disk.create_dir(Path::new(REJECTED_DIR), Mode::Private)?;
-            keep(kept)
-        }
-        (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        (other, _) => other,
-    }
 }

@@ -5,6 +5,7 @@ pub mod name;
 pub mod peek;
 pub mod publish;
 pub mod quota;
+pub mod retire;
 pub mod scan;
 mod source;
 pub mod watch;

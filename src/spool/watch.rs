@@ -1,13 +1,14 @@
 //! The hint that something came in. An event carries no information but that a scan is worth while;
 //! overflow, lost events, a dead watcher or none at all only cost up to a heartbeat.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 
-use crate::host::disk::{Disk, FileId};
+use crate::host::disk::{Disk, FileId, Kind};
 
 /// How long a scan is waited for without any event.
 pub const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -16,10 +17,14 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 pub struct Hints {
     watcher: Option<RecommendedWatcher>,
     receiver: Receiver<()>,
-    watched: Vec<(PathBuf, FileId)>,
+    watched: BTreeMap<PathBuf, FileId>,
     /// Why events do not work, if they do not; the heartbeat serves.
     pub warning: Option<String>,
+    tell: Option<OnWarning>,
 }
+
+/// Hears why events stopped working.
+pub type OnWarning = Box<dyn FnMut(&str) + Send>;
 
 /// Whether an event can mean that a file came in. Reading a folder makes events of its own (notify
 /// subscribes to opens as well); a gate that scanned on those would wake itself for ever.
@@ -44,41 +49,58 @@ impl Hints {
             Ok(watcher) => (Some(watcher), None),
             Err(error) => (None, Some(format!("no file events ({error}); looking once a second instead"))),
         };
-        Hints { watcher, receiver, watched: Vec::new(), warning }
+        Hints { watcher, receiver, watched: BTreeMap::new(), warning, tell: None }
+    }
+
+    /// Has `tell` told of the warning there is, and of each that comes after a time without one.
+    pub fn tell_warnings(&mut self, mut tell: OnWarning) {
+        self.warning.iter().for_each(|warning| tell(warning));
+        self.tell = Some(tell);
     }
 
     /// Watches exactly these folders, below `home`; folders that were replaced are watched anew. Returns
     /// whether anything changed, so that a scan is due.
     pub fn arm(&mut self, home: &Path, disk: &dyn Disk, folders: impl Iterator<Item = PathBuf>) -> bool {
         let Some(watcher) = &mut self.watcher else { return false };
-        let wanted: Vec<(PathBuf, FileId)> = folders
-            .filter_map(|folder| disk.stat(&folder).ok().flatten().map(|stat| (folder, stat.id)))
+        let wanted: BTreeMap<PathBuf, FileId> = folders
+            .filter_map(|folder| {
+                // A link in a folder's place would have us woken by somebody else's folder.
+                let stat = disk.stat(&folder).ok().flatten().filter(|stat| stat.kind == Kind::Directory)?;
+                Some((folder, stat.id))
+            })
             .collect();
         if wanted == self.watched {
             return false;
         }
-        for (folder, _) in self.watched.iter().filter(|old| !wanted.contains(old)) {
+        for (folder, _) in self.watched.iter().filter(|(folder, id)| wanted.get(*folder) != Some(id)) {
             // A folder that is gone has lost its watch already.
             let _ = watcher.unwatch(&home.join(folder));
         }
-        let mut now_watched = Vec::new();
+        let mut now_watched = BTreeMap::new();
+        let mut warning = None;
         for (folder, id) in wanted {
-            let is_new = !self.watched.contains(&(folder.clone(), id));
+            let is_new = self.watched.get(&folder) != Some(&id);
             if is_new && let Err(error) = watcher.watch(&home.join(&folder), RecursiveMode::NonRecursive) {
-                self.warning = Some(format!(
-                    "no file events for `{}` ({error}); looking once a second",
-                    folder.display()
-                ));
+                let what =
+                    format!("no file events for `{}` ({error}); looking once a second", folder.display());
+                warning = warning.or(Some(what));
                 continue;
             }
-            now_watched.push((folder, id));
+            now_watched.insert(folder, id);
         }
         self.watched = now_watched;
+        if let (None, Some(what), Some(tell)) = (&self.warning, &warning, &mut self.tell) {
+            tell(what);
+        }
+        self.warning = warning;
         true
     }
 
     /// Waits for a hint or the heartbeat.
     pub fn wait(&self, at_most: Duration) {
-        let _ = self.receiver.recv_timeout(at_most);
+        if let Err(RecvTimeoutError::Disconnected) = self.receiver.recv_timeout(at_most) {
+            // Nobody is there to give hints, which must not make us look without rest.
+            std::thread::sleep(at_most);
+        }
     }
 }

@@ -5,7 +5,7 @@
 //! readers can see two orders in one file) and cannot tell a half-written file from a wrong one.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
 
 /// How many containers may be open at once: 64 nested ones pass, the 65th is refused.
 pub const DEPTH_MAX: usize = 64;
@@ -188,7 +188,7 @@ struct Fault {
 }
 
 /// A container that is still open.
-enum Open<'a> {
+enum Open {
     Array,
     Object {
         /// Where its keys start in `Reader::keys`.
@@ -196,8 +196,79 @@ enum Open<'a> {
         /// The [`mark`]s of its keys.
         marks: u64,
         /// All its keys, once there are too many to compare one by one; `Reader::keys` then has none of them.
-        hashed: Option<HashSet<Cow<'a, [u8]>>>,
+        hashed: Option<KeySet>,
     },
+}
+
+/// The keys of a large object: where each starts and a part of its hash, eight bytes a key. The keys
+/// themselves in a set took ten times the document.
+#[derive(Default)]
+struct KeySet {
+    /// A power of two of them, or none.
+    slots: Vec<Slot>,
+    used: usize,
+    /// Drawn anew for every object, so that nobody can make keys that collide.
+    state: RandomState,
+}
+
+/// A place for a key.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    /// Offset of the key's first byte, which is behind a quote and therefore never 0; 0: free. Documents are
+    /// smaller than 4 GiB by their callers' caps.
+    start: u32,
+    hash: u32,
+}
+
+impl KeySet {
+    /// Puts in the key that starts there; false if it is in already.
+    fn insert(&mut self, bytes: &[u8], start: usize, key: &[u8]) -> bool {
+        if (self.used + 1) * 8 > self.slots.len() * 7 {
+            self.grow();
+        }
+        let hash = (self.state.hash_one(key) >> 32) as u32;
+        let is_same = |slot: Slot| slot.hash == hash && *unescaped_at(bytes, slot.start) == *key;
+        let Some(slot) = self.slot(hash, is_same) else { return false };
+        *slot = Slot { start: u32::try_from(start).unwrap_or(u32::MAX), hash };
+        self.used += 1;
+        true
+    }
+
+    /// The free place for a key of this hash; none if one that `is_same` comes before it.
+    fn slot(&mut self, hash: u32, is_same: impl Fn(Slot) -> bool) -> Option<&mut Slot> {
+        let mask = self.slots.len().checked_sub(1)?;
+        let mut at = hash as usize & mask;
+        while let Some(slot) = self.slots.get(at).filter(|slot| slot.start != 0) {
+            if is_same(*slot) {
+                return None;
+            }
+            at = (at + 1) & mask;
+        }
+        self.slots.get_mut(at)
+    }
+
+    fn grow(&mut self) {
+        let larger = (self.slots.len() * 2).max(64);
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); larger]);
+        for slot in old.into_iter().filter(|slot| slot.start != 0) {
+            if let Some(free) = self.slot(slot.hash, |_| false) {
+                *free = slot;
+            }
+        }
+    }
+}
+
+/// The key whose first byte is there, unescaped.
+fn unescaped_at(bytes: &[u8], start: u32) -> Cow<'_, [u8]> {
+    let rest = bytes.get(start as usize..).unwrap_or_default();
+    let mut end = 0;
+    let mut has_escapes = false;
+    while let Some(byte) = rest.get(end).filter(|byte| **byte != b'"') {
+        has_escapes |= *byte == b'\\';
+        end += if *byte == b'\\' { 2 } else { 1 };
+    }
+    let raw = rest.get(..end).unwrap_or(rest);
+    if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
 }
 
 /// What may come next.
@@ -214,10 +285,10 @@ enum Expect {
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
-    open: Vec<Open<'a>>,
-    /// Unescaped keys of the open objects, innermost last: one list, so that a small object allocates
-    /// nothing.
-    keys: Vec<Cow<'a, [u8]>>,
+    open: Vec<Open>,
+    /// Unescaped keys of the open objects with where they start, innermost last: one list, so that a small
+    /// object allocates nothing.
+    keys: Vec<(usize, Cow<'a, [u8]>)>,
 }
 
 impl<'a> Reader<'a> {
@@ -287,7 +358,7 @@ impl<'a> Reader<'a> {
         Ok(Expect::CommaOrEnd)
     }
 
-    fn open(&mut self, container: Open<'a>) -> Result<(), Fault> {
+    fn open(&mut self, container: Open) -> Result<(), Fault> {
         if self.open.len() >= DEPTH_MAX {
             return self.fail_here(JsonErrorKind::TooDeep);
         }
@@ -312,7 +383,7 @@ impl<'a> Reader<'a> {
         }
         let (raw, has_escapes) = self.string()?;
         let key = if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) };
-        if let Some(twice) = self.remember(key) {
+        if let Some(twice) = self.remember(key_at + 1, key) {
             return Err(Fault { kind: JsonErrorKind::DuplicateKey(printed_key(&twice)), offset: key_at });
         }
         self.skip_white_space();
@@ -327,23 +398,28 @@ impl<'a> Reader<'a> {
     }
 
     /// Notes a key of the innermost object; gives it back when the object has it already.
-    fn remember(&mut self, key: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+    fn remember(&mut self, start: usize, key: Cow<'a, [u8]>) -> Option<Cow<'a, [u8]>> {
+        let bytes = self.bytes;
         let Some(Open::Object { keys_start, marks, hashed }) = self.open.last_mut() else {
             return None;
         };
         if let Some(seen) = hashed {
-            return seen.replace(key);
+            return if seen.insert(bytes, start, &key) { None } else { Some(key) };
         }
         let own_keys = self.keys.get(*keys_start..).unwrap_or_default();
         let own_mark = mark(&key);
-        if *marks & own_mark != 0 && own_keys.contains(&key) {
+        if *marks & own_mark != 0 && own_keys.iter().any(|(_, own)| *own == key) {
             return Some(key);
         }
         *marks |= own_mark;
         let grown_large = own_keys.len() >= KEYS_SCANNED_MAX;
-        self.keys.push(key);
+        self.keys.push((start, key));
         if grown_large {
-            *hashed = Some(self.keys.drain(*keys_start..).collect());
+            let mut seen = KeySet::default();
+            for (start, key) in self.keys.drain(*keys_start..) {
+                seen.insert(bytes, start, &key);
+            }
+            *hashed = Some(seen);
         }
         None
     }

@@ -128,6 +128,10 @@ impl Disk for Tree {
     fn write(&self, _: &Path, _: &[u8], _: Mode, _: bool) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
+    fn write_again(&self, _: &Path, _: u64, _: &[u8]) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
     fn create_dir(&self, _: &Path, _: Mode) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }

@@ -180,6 +180,27 @@ fn duplicates_are_found_in_objects_of_every_size() {
 }
 
 /// A quadratic reader would take minutes on each of these.
+/// Keys of large objects are known by where they stand: each must be found again, in every spelling, and no
+/// other taken for it.
+#[test]
+fn duplicates_among_thousands_of_keys_in_every_spelling() {
+    let spellings =
+        |n: usize| [format!("k{n}"), format!("\\u006b{n}"), format!("\\u006B{n}"), format!("k\\u003{n}")];
+    for count in [17, 56, 57, 500, 5000] {
+        let keys: Vec<String> = (0..count).map(|n| format!("\"{}\":{n}", spellings(n)[n % 3])).collect();
+        let body = keys.join(",");
+        assert!(check_object(format!("{{{body}}}").as_bytes()).is_ok(), "{count}");
+        for n in [0, 1, 9, 15, 16, count / 2, count - 1] {
+            let of = if n < 10 { 0..4 } else { 0..3 };
+            for spelling in &spellings(n)[of] {
+                let text = format!("{{{body},\"{spelling}\":0,\"other\":1}}");
+                let expect = (duplicate(&format!("k{n}")), body.len() + 2);
+                assert_eq!(fault(text.as_bytes()), expect, "{spelling} of {count}");
+            }
+        }
+    }
+}
+
 #[test]
 fn runs_of_plain_bytes_end_where_they_end_byte_by_byte() {
     let slowly =
