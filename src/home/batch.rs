@@ -115,6 +115,7 @@ impl Home {
                 (claim, prepare(delivery, &self.state, &self.keyring, now))
             })
             .collect();
+        self.keyring.check()?;
         waiting
             .sort_by(|(a, _), (b, _)| (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt)));
         let mut outcomes = Vec::new();
@@ -191,6 +192,7 @@ impl Home {
         }
         if let Some(key_id) = &needs.key {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
+            self.keyring.check()?;
         }
         Ok(lookups)
     }
