@@ -394,7 +394,13 @@ pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<()
         // It may be in the page cache only, left by a process that was killed before it synced.
         return disk.sync_fs(Path::new(BLOBS_DIR)).map_err(fail);
     }
-    disk::replace(disk, &path, bytes, Mode::Private, true).map_err(fail)
+    match disk::replace(disk, &path, bytes, Mode::Private, true) {
+        // A command writes without the lock, so a gate that ended just now took it for a leftover.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            disk::replace(disk, &path, bytes, Mode::Private, true).map_err(fail)
+        }
+        other => other.map_err(fail),
+    }
 }
 
 /// The bodies of a decision's lines, or why they cannot stand in the ledger.
