@@ -347,6 +347,37 @@ fn a_half_written_answer_is_cleared_away() {
     check(&home, &sent);
 }
 
+// A command killed while it kept market rows left `audit/blobs/.<digest>.tmp`, one killed while it handed its
+// request over a part of it in spool/local/in, one killed while it waited its answer in spool/local/out: for ever.
+#[test]
+fn what_killed_commands_leave_is_swept_away() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let now = std::time::SystemTime::now();
+    let minutes_ago = |path: &str, minutes: u64| {
+        let file = File::create(home.join(path)).unwrap();
+        file.set_modified(now - Duration::from_secs(60 * minutes)).unwrap();
+    };
+    for (path, minutes) in [
+        ("audit/blobs/.0123.tmp", 0),
+        ("audit/rulebooks/.0123.json.tmp", 0),
+        ("audit/.log-00000002.jsonl.tmp", 0),
+        ("spool/local/in/.abandoned.json", 61),
+        ("spool/local/in/.begun.json", 10),
+        ("spool/local/out/abandoned.json", 61),
+        ("spool/local/out/waited-for.json", 10),
+    ] {
+        minutes_ago(path, minutes);
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    let there = |folder: &str| names(&home.join(folder)).into_iter().collect::<Vec<_>>();
+    assert_eq!(there("audit/blobs"), [""; 0]);
+    assert_eq!(there("audit/rulebooks").len(), 1);
+    assert!(!home.join("audit/.log-00000002.jsonl.tmp").exists());
+    assert_eq!(there("spool/local/in"), [".begun.json"]);
+    assert_eq!(there("spool/local/out"), ["waited-for.json"]);
+}
+
 // --- two gates ---
 
 /// A command whose output is kept.

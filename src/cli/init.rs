@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::home::layout;
 use spoolgate::home::read::real_seams;
+use spoolgate::home::{HomeError, layout};
 use spoolgate::host::keyring::KEYRING_FILE;
 use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
@@ -62,6 +62,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(origin) => origin.clone(),
         None => format!("spoolgate.invalid/{}", super::handover::random_name()?),
     };
+    // A rule file that a power cut left empty would close entries, or hold other limits than were printed.
+    let rules = Path::new("rules");
+    seams.disk.sync_fs(rules).map_err(|source| HomeError::disk(rules, source))?;
     let (key_id, log_key) = layout::found(home, &seams, &origin, &person)?;
     if output.is_json() {
         let made = serde_json::json!({

@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use spoolgate::home::HomeError;
 use spoolgate::spool::name::FileName;
 use spoolgate::wire::answer::Answer;
@@ -95,7 +95,11 @@ fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent
     let id = Envelope::parse(&bytes).ok().map(|envelope| envelope.id.to_string());
     let stem = id.clone().unwrap_or(own_stem);
     let hidden = tmp.join(format!(".{}.tmp", super::handover::random_name()?));
-    let written = fs::File::create_new(&hidden).and_then(|mut copy| copy.write_all(&bytes));
+    let written = fs::File::create_new(&hidden).and_then(|mut copy| {
+        copy.write_all(&bytes)?;
+        // What is said to be submitted must survive a power cut, and not as an empty file.
+        copy.sync_all()
+    });
     written.map_err(|source| {
         // A part of a request is of no use to anybody.
         let _ = fs::remove_file(&hidden);
@@ -111,15 +115,24 @@ fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent
         // A link fails where a rename would replace a request that waits under this name.
         match fs::hard_link(&hidden, dropped.join(&name)) {
             Ok(()) => {
-                fs::remove_file(&hidden)?;
+                fs::remove_file(&hidden).map_err(|source| HomeError::disk(&hidden, source))?;
+                sync_folder(dropped).map_err(|source| HomeError::disk(dropped, source))?;
                 return Ok(Sent { answers, shown: name });
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
             Err(error) => {
                 let _ = fs::remove_file(&hidden);
-                return Err(error).with_context(|| format!("file `{}`", dropped.join(&name).display()));
+                return Err(HomeError::disk(&dropped.join(&name), error).into());
             }
         }
+    }
+}
+
+/// Makes a name in a folder durable, where the folder may be read: one to drop into need not be.
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    match fs::File::open(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(()),
+        other => other?.sync_all(),
     }
 }
 

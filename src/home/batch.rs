@@ -124,6 +124,7 @@ impl Home {
                 (Begun { claim, bytes: delivery.content.ok() }, prepared)
             })
             .collect();
+        self.keyring.check()?;
         waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
             (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt))
         });
@@ -201,6 +202,7 @@ impl Home {
         }
         if let Some(key_id) = &needs.key {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
+            self.keyring.check()?;
         }
         Ok(lookups)
     }
@@ -438,7 +440,13 @@ pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<()
         // It may be in the page cache only, left by a process that was killed before it synced.
         return disk.sync_fs(Path::new(BLOBS_DIR)).map_err(fail);
     }
-    disk::replace(disk, &path, bytes, Mode::Private, true).map_err(fail)
+    match disk::replace(disk, &path, bytes, Mode::Private, true) {
+        // A command writes without the lock, so a gate that ended just now took it for a leftover.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            disk::replace(disk, &path, bytes, Mode::Private, true).map_err(fail)
+        }
+        other => other.map_err(fail),
+    }
 }
 
 /// The bodies of a decision's lines, or why they cannot stand in the ledger.

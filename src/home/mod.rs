@@ -7,5 +7,6 @@ pub mod open;
 pub mod read;
 pub mod rulebook;
 pub mod run;
+mod sweep;
 
 pub use open::{Home, HomeError, Seams};

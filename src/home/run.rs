@@ -170,6 +170,7 @@ impl Home {
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
         self.note(Record::Stop, note);
         self.write_news()?;
-        self.mark_published()
+        self.mark_published()?;
+        self.sweep()
     }
 }

@@ -90,6 +90,8 @@ impl SqliteKeyring {
         }
         let database = Connection::open(&path)?;
         database.busy_timeout(std::time::Duration::from_secs(5))?;
+        // Synced in full, the folder after a commit too: a key that an answer speaks of must survive a power cut.
+        database.pragma_update(None, "synchronous", "EXTRA")?;
         let keyring = SqliteKeyring { database };
         if create {
             keyring.make_tables()?;
@@ -108,7 +110,6 @@ impl SqliteKeyring {
     }
 
     fn make_tables(&self) -> Result<(), KeyringError> {
-        // Synced in full, SQLite's default: a key that an answer speaks of must survive a power cut.
         Ok(self.database.execute_batch(
             "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
              CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
@@ -202,12 +203,23 @@ impl SqliteKeyring {
 pub struct CachedKeyring {
     keyring: SqliteKeyring,
     known: std::cell::RefCell<std::collections::BTreeMap<String, VerifyKey>>,
+    /// Why the file could not be read.
+    fault: std::cell::RefCell<Option<KeyringError>>,
 }
 
 impl CachedKeyring {
     /// Over an open keyring.
     pub fn new(keyring: SqliteKeyring) -> CachedKeyring {
-        CachedKeyring { keyring, known: std::cell::RefCell::default() }
+        CachedKeyring { keyring, known: std::cell::RefCell::default(), fault: std::cell::RefCell::default() }
+    }
+
+    /// Demands that no key was missed because the file could not be read: whoever sent a good request would be
+    /// called a forger.
+    ///
+    /// # Errors
+    /// What SQLite said since this was last asked.
+    pub fn check(&self) -> Result<(), KeyringError> {
+        self.fault.borrow_mut().take().map_or(Ok(()), Err)
     }
 
     /// The keyring itself, without what was read of it.
@@ -226,8 +238,16 @@ impl Keyring for CachedKeyring {
         if let Some(key) = self.known.borrow().get(key_id) {
             return Some(key.clone());
         }
-        // A key that cannot be read verifies nothing: the request is refused, never let through.
-        let (_, key) = self.keyring.load(key_id).ok()??;
+        let key = match self.keyring.load(key_id) {
+            Ok(key) => key,
+            // A damaged row verifies nothing, and stops nobody else.
+            Err(KeyringError::Damaged(_)) => None,
+            Err(error) => {
+                *self.fault.borrow_mut() = Some(error);
+                None
+            }
+        };
+        let (_, key) = key?;
         self.known.borrow_mut().insert(key_id.to_owned(), key.clone());
         Some(key)
     }

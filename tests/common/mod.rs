@@ -8,6 +8,8 @@
 pub mod ledger_files;
 pub mod memory_disk;
 pub mod place;
+pub mod prepared;
+pub mod spools;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -341,7 +343,8 @@ pub fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
     })
 }
 
-fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
+/// A request of one signer and id has one decision; every other is a replay that names it.
+pub fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
     let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
     for (seq, decision) in decided {
         let stands_aside = matches!(
