@@ -19,6 +19,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use spoolgate::host::clock::Clock;
+
+use super::clock::SimClock;
 use super::dice::Dice;
 
 pub(super) const ENOENT: i32 = 2;
@@ -240,6 +243,7 @@ pub(super) struct World {
     /// The same in words, where somebody wants to read it.
     story: Option<Vec<String>>,
     changes: i128,
+    clock: Arc<SimClock>,
 }
 
 impl World {
@@ -279,6 +283,11 @@ impl World {
             self.tell(|| "     which fails".to_owned());
         }
         fails
+    }
+
+    /// Nanoseconds that no two changes share.
+    fn now(&self) -> i128 {
+        i128::from(self.clock.now().ms()) * 1_000_000 + self.changes % 1_000_000
     }
 
     fn tell(&mut self, what: impl FnOnce() -> String) {
@@ -336,7 +345,7 @@ impl World {
             seen: Vec::new(),
             medium: Vec::new(),
             dirty: Vec::new(),
-            modified: self.changes,
+            modified: self.now(),
         };
         self.inodes.insert(self.last_inode, inode);
         self.last_inode
@@ -356,7 +365,7 @@ impl World {
             *room -= length;
         }
         self.changes += 1;
-        let (now, ops) = (self.changes, self.ops);
+        let (now, ops) = (self.now(), self.ops);
         let inode = self.inode_mut(number);
         let start = inode.seen.len();
         inode.seen.extend_from_slice(&bytes[..length]);
@@ -461,7 +470,7 @@ pub struct SimDisk {
 
 impl SimDisk {
     /// An empty one.
-    pub fn new(seed: u64, medium_kind: Medium, lie: Option<Lie>) -> SimDisk {
+    pub fn new(seed: u64, medium_kind: Medium, lie: Option<Lie>, clock: Arc<SimClock>) -> SimDisk {
         let world = World {
             medium_kind,
             lie,
@@ -482,6 +491,7 @@ impl SimDisk {
             trace: 0xcbf2_9ce4_8422_2325,
             story: None,
             changes: 0,
+            clock,
         };
         SimDisk { world: Arc::new(Mutex::new(world)) }
     }
@@ -588,7 +598,7 @@ impl SimDisk {
     pub fn write_on(&self, number: u64, bytes: &[u8]) {
         let mut world = self.world();
         world.changes += 1;
-        let (now, ops) = (world.changes, world.ops);
+        let (now, ops) = (world.now(), world.ops);
         let Some(inode) = world.inodes.get_mut(&number) else { return };
         let start = inode.seen.len();
         inode.seen.extend_from_slice(bytes);

@@ -171,8 +171,8 @@ impl Life {
     pub(super) fn new(seed: u64, lie: Option<Lie>) -> Life {
         let mut dice = Dice::new(seed);
         let medium = if dice.one_in(2) { Medium::Journal } else { Medium::Strict };
-        let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie));
         let clock = Arc::new(SimClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
+        let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie, clock.clone()));
         let root = scratch();
         fs::create_dir(root.path().join("state")).unwrap();
         let seams = Seams {
@@ -322,7 +322,11 @@ impl Life {
         self.clock.pass(self.dice.below(3000));
         match self.dice.below(80) {
             0 => self.clock.jump(-10_000 - i64::try_from(self.dice.below(7_200_000)).unwrap()),
-            1 => self.clock.jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap()),
+            1 => {
+                self.clock.jump(10_000 + i64::try_from(self.dice.below(10 * 86_400_000)).unwrap());
+                // Their answers count as abandoned when they are an hour old by the wall clock.
+                self.collected.extend(self.agents.sent.iter().map(|sent| sent.name.clone()));
+            }
             2 => self.edit_rules("# looked at\n"),
             3 => self.edit_rules("no_such_limit: 1\n"),
             4..=12 => {

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use spoolgate::host::disk::{Access, Disk, LogFile, Mode};
+use spoolgate::wire::time::Time;
 
+use super::clock::SimClock;
 use super::dice::Dice;
 use super::disk::{Fault, Medium, SimDisk};
 
 const LOG: &str = "log";
 
 fn disk(kind: Medium, seed: u64) -> SimDisk {
-    let disk = SimDisk::new(seed, kind, None);
+    let clock = Arc::new(SimClock::at(Time::EPOCH));
+    let disk = SimDisk::new(seed, kind, None, clock);
     disk.put(Path::new(LOG), b"old", true);
     disk
 }
