@@ -82,8 +82,9 @@ fn path_of(place: &str) -> PathBuf {
 fn stands_copied(disk: &dyn Disk, claim: &ClaimName, keep: &Keep<'_>, durable: bool) -> io::Result<bool> {
     let Some(sha256) = keep.sha256 else { return Ok(false) };
     let path = path_of(keep.place);
+    // After a sync that failed, memory can show a copy that no later one would write.
     let with_hash = |path: &Path| {
-        let file = disk.read(path, REQUEST_BYTES_MAX).ok()?;
+        let file = disk.read_from_medium(path, REQUEST_BYTES_MAX).ok()?;
         Some(file.bytes).filter(|bytes| sha256_hex(bytes) == sha256)
     };
     let bytes = match keep.bytes {

@@ -260,7 +260,7 @@ impl World {
             story.push(format!("{:4} {verb} {}", self.calls, path.display()));
         }
         self.fails_now = false;
-        if let Some((.., next)) = self.next.take_if(|(next, at, _)| *next == verb && path == at) {
+        if let Some((.., next)) = self.next.take_if(|(next, at, _)| *next == verb && path.starts_with(at)) {
             self.fails_now = next == Next::Fails;
             self.dead = next == Next::Dies;
             if self.dead {
@@ -530,7 +530,7 @@ impl SimDisk {
         (world.dies_at, world.fault, world.room) = (dies_at, fault, room);
     }
 
-    /// Decides on the next call of a verb at a path.
+    /// Decides on the next call of a verb at or below a path.
     pub fn next(&self, verb: &'static str, path: &str, next: Next) {
         self.world().next = Some((verb, path.into(), next));
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use spoolgate::gate::prepare::Origin;
 use spoolgate::home::Home;
 use spoolgate::home::batch::Outcome;
 
@@ -100,5 +101,22 @@ fn a_kept_rulebook_is_durable_before_a_line_names_it() {
         life.power_cut();
         let home = life.open().unwrap();
         life.check_recovered(&home).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    }
+}
+
+/// Syncing a kept copy failed and dropped its pages. The next start saw the copy in memory, synced without an
+/// error and removed the claim; a power cut later nothing was kept.
+#[test]
+fn kept_copies_of_a_failed_sync_are_written_again() {
+    for seed in 0..40 {
+        let mut life = life(Medium::Journal, seed);
+        life.agents.drop_file(&life.disk, Origin::Flat, "junk.json", b"{}".to_vec(), true);
+        let mut home = life.open().unwrap();
+        life.disk.next("fsync", "spool/rejected", Next::Fails);
+        assert!((0..4).any(|_| home.round(false).is_err()));
+        drop(home);
+        drop(life.open().unwrap());
+        life.power_cut();
+        life.end().unwrap_or_else(|why| panic!("seed {seed}: {why}"));
     }
 }
