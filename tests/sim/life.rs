@@ -269,8 +269,8 @@ impl Life {
         self.world_moves();
         let dies_at = match self.dice.below(10) {
             0 => None,
-            1 | 2 => Some(1 + self.dice.below(60)),
-            _ => Some(1 + self.dice.below(250)),
+            1 => Some(1 + self.dice.below(60)),
+            _ => Some(40 + self.dice.below(160)),
         };
         let fault = self.dice.one_in(6).then(|| Fault {
             at: 1 + self.dice.below(200),
@@ -360,7 +360,7 @@ impl Life {
         if !only_local && self.dice.one_in(2) {
             home.note(Record::Start, "the watcher started");
         }
-        for _ in 0..2 + self.dice.below(10) {
+        for _ in 0..1 + self.dice.below(5) {
             let round = match home.round(only_local) {
                 Ok(round) => round,
                 Err(error) => return self.judge(error),
