@@ -41,6 +41,16 @@ fn version(path: &Path) -> Version {
     fs::metadata(path).ok().map(|meta| (meta.ino(), meta.mtime(), meta.mtime_nsec()))
 }
 
+/// Whether a folder is there, as far as it may be seen. That the disk does not say is another matter.
+fn is_folder(path: &Path) -> Result<bool> {
+    use std::io::ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    match fs::metadata(path) {
+        Ok(meta) => Ok(meta.is_dir()),
+        Err(error) if matches!(error.kind(), NotFound | NotADirectory | PermissionDenied) => Ok(false),
+        Err(error) => Err(HomeError::disk(path, error).into()),
+    }
+}
+
 /// A file on its way.
 struct Sent {
     answers: Vec<(PathBuf, Version)>,
@@ -57,13 +67,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         None => (home.join("spool/in"), home.join("spool/in"), home.join("spool/out")),
     };
-    if let Some(name) = agent.as_ref().filter(|_| !dropped.is_dir() && home.join("spool/in").is_dir()) {
+    let is_there = is_folder(&dropped)?;
+    if let Some(name) = agent.as_ref().filter(|_| !is_there && home.join("spool/in").is_dir()) {
         bail!(
             "`{name}` has no spool of its own at `{}`: with `spool: {name}` in rules/principals.yaml the gate makes it at its next start or look at the rules",
             dropped.display()
         );
     }
-    if !dropped.is_dir() {
+    if !is_there {
         bail!(
             "there is no spool at `{}`; run `spoolgate init` first, or name the home with --home",
             dropped.display()

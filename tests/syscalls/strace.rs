@@ -138,7 +138,7 @@ pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
     for line in text.lines() {
         let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
         let Some((name, args)) = call.split_once('(') else { continue };
-        is_open |= name.starts_with("open") && (args.starts_with("\"home\"") || args.contains(", \"home\""));
+        is_open |= name != "execve" && ["\"home\"", "\"home/"].iter().any(|path| args.contains(path));
         let range = found.entry(name.to_owned()).or_insert((1, 0));
         range.1 += 1;
         if !is_open {
