@@ -146,6 +146,9 @@ fn nothing_else_comes_through() {
     let first = named(cancel(&mut world, &resting), "zz-cancel");
     assert_eq!(code_of(&world.decide(&mut home, &first)), None);
 
+    let halt = named(world.draft("alpha-bot", "halt.set", r#"{"reason":"r"}"#), "zz-halt");
+    assert_eq!(code_of(&world.decide(&mut home, &halt)), None);
+
     let beta_exit = world.exit("beta-bot", "0.001").payload;
     let mut drafts = vec![
         named(world.entry("alpha-bot", 2, "0.003"), "zz-entry"),
@@ -165,6 +168,7 @@ fn nothing_else_comes_through() {
     let exit = world.sign(&Draft { id: "zz-forged".to_owned(), ..first.clone() });
     drop_file("zz-forged.json", exit.replacen("\"signature\":\"", "\"signature\":\"0", 1));
     drop_file("zz-again.json", world.sign(&first));
+    drop_file("zz-halted.json", world.sign(&halt));
     let good = Draft {
         id: "zz-large".to_owned(),
         payload: format!(r#"{{"order_id":"{position}"}}"#),

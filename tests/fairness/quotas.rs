@@ -153,6 +153,19 @@ fn more_floods_than_folders_are_held_open() {
     assert_eq!(tree.reads.load(SeqCst), u64::try_from(AGENTS).unwrap() * 70);
 }
 
+/// Nothing that passes is as large, so it is not worth reading.
+#[test]
+fn large_files_over_a_quota_are_not_read() {
+    for (size, reads) in [(64 * 1024 - 1, 2), (64 * 1024, 2), (64 * 1024 + 1, 1)] {
+        let tree = Tree::default();
+        tree.put(&agent(0), "a-first.json", 100, true);
+        tree.put(&agent(0), "z-exit.json", size, true);
+        let mut scanner = scanner(1, Some(quota(1, 1_000_000)));
+        let (served, _) = drain(&mut scanner, &tree, 0);
+        assert_eq!((served.len() as u64, tree.reads.load(SeqCst)), (reads, reads), "{size}");
+    }
+}
+
 /// Going through what waits is at most half of the gate's time.
 #[test]
 fn a_flood_is_not_gone_through_without_a_rest() {
