@@ -47,6 +47,14 @@ fn scripts(count: u64, length: usize) -> Vec<Vec<u8>> {
 
 fn lines() -> Vec<Vec<u8>> {
     let mut seeds = recovery::lines();
+    // Spellings that a line must not have.
+    let line = String::from_utf8(seeds[0].clone()).unwrap();
+    for (from, to) in
+        [("}", "} "), ("\"seq\":0", "\"seq\":00"), ("\"seq\":0", "\"seq\": 0"), ("genesis", "gen\\u0065sis")]
+    {
+        let at = line.rfind(from).unwrap();
+        seeds.push(format!("{}{to}{}", &line[..at], &line[at + from.len()..]).into_bytes());
+    }
     let mut kinds = std::collections::BTreeMap::new();
     for script in scripts(16, 120) {
         for (kind, body) in decide::play(&script) {
@@ -56,6 +64,11 @@ fn lines() -> Vec<Vec<u8>> {
     }
     let number = |kind: &str| ledger_line::KINDS.iter().position(|known| *known == kind).unwrap();
     seeds.extend(kinds.into_iter().map(|((kind, _), body)| with(number(kind), body.as_bytes())));
+    for text in recovery::lines() {
+        let Ok(line) = spoolgate::ledger::line::parse(&text) else { continue };
+        let more = line.body().replacen('{', "{\"more\":1,", 1);
+        seeds.push(with(number(line.kind), more.as_bytes()));
+    }
     let event = br#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[{"HaltFile":{"present":true}},{"ClockAccepted":{}},{"ClockFaulted":{"from":"2026-03-02T12:00:00.000Z","to":"2026-03-01T12:00:00.000Z"}},{"RulebookFaulted":{"fault":"f"}},{"HaltSet":{"principal":"bot","halt":{"by":"owner","at":"2026-03-02T12:00:00.000Z","reason":"r"}}},{"HaltCleared":{}},{"KeyEnds":{"key_id":"k","at":"2026-03-02T12:00:00.000Z"}}]}"#;
     seeds.extend((1..7).map(|kind| with(kind, event)));
     seeds
@@ -71,6 +84,24 @@ fn documents() -> Vec<Vec<u8>> {
         "[-0.0e+00,1e999,123456789012345678901234567890.5E-7,0.1]",
         r#""\ud83d\ude00\/\b\f\n\r\t""#,
         r#"["\ud83d"]"#,
+        r#"["\ude00"]"#,
+        r#"["\ud83d\ud83d"]"#,
+        r#"["\ud83d\n"]"#,
+        r#"["\u12"]"#,
+        r#"["\x41"]"#,
+        "[\"a\nb\"]",
+        "[01]",
+        "[+1]",
+        "[.5]",
+        "[1.]",
+        "[1_000]",
+        "[NaN]",
+        "[nul",
+        "[1,]",
+        "{\"a\":1,}",
+        "{'a':1}",
+        "{} {}",
+        "[/**/]",
         "\"\u{7f}\u{2028}é😀\"",
         "[true,false,null]",
         "\u{feff}{}",
