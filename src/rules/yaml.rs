@@ -7,6 +7,11 @@ use super::rulebook::RulebookError;
 /// Largest rule file, in bytes.
 pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
 
+/// How many `[` and `{` may wait for their end. For every token the YAML library looks through all of them, so a file
+/// of nothing else would hold the gate up for seconds. Far more than rules nest, because brackets in comments and
+/// quoted text count too.
+const OPEN_BRACKETS_MAX: usize = 1000;
+
 /// Reads `text` as a `T` whose structs refuse unknown keys.
 ///
 /// # Errors
@@ -23,6 +28,10 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
     if text.len() > RULE_FILE_BYTES_MAX {
         return Err(RulebookError::new(path, None, format!("larger than {RULE_FILE_BYTES_MAX} bytes")));
     }
+    if let Some(line) = line_of_too_many_brackets(text) {
+        let message = format!("more than {OPEN_BRACKETS_MAX} brackets are open");
+        return Err(RulebookError::new(path, Some(line.saturating_add(lines_before)), message));
+    }
     serde_yaml::from_str(text).map_err(|error| {
         let line = error.location().map(|location| location.line().saturating_add(lines_before));
         let message = error.to_string();
@@ -30,4 +39,42 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
         let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
         RulebookError::new(path, line, message)
     })
+}
+
+/// The line, from 1, on which more than [`OPEN_BRACKETS_MAX`] brackets are open.
+fn line_of_too_many_brackets(text: &str) -> Option<usize> {
+    let mut open = 0_usize;
+    let mut line = 1;
+    for byte in text.bytes() {
+        match byte {
+            b'[' | b'{' => open += 1,
+            b']' | b'}' => open = open.saturating_sub(1),
+            b'\n' => line += 1,
+            _ => {}
+        }
+        if open > OPEN_BRACKETS_MAX {
+            return Some(line);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_brackets_is_refused_before_the_library_reads_it() {
+        let nested = |open: usize| format!("\n\n{}{}", "[".repeat(open), "]".repeat(open));
+        let told = |text: &str| read_at::<Vec<String>>("f", text, 1).unwrap_err().to_string();
+        assert_eq!(told(&nested(OPEN_BRACKETS_MAX + 1)), "f:4: more than 1000 brackets are open");
+        assert!(
+            told(&nested(OPEN_BRACKETS_MAX)).contains("expected a string"),
+            "not the library's own words"
+        );
+        let many = "- {a}\n".repeat(OPEN_BRACKETS_MAX + 1);
+        assert!(told(&many).contains("expected a string"), "closed brackets count");
+        // Without the bound this takes 12 s.
+        assert!(told(&"[".repeat(RULE_FILE_BYTES_MAX)).contains("brackets"));
+    }
 }

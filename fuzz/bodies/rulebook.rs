@@ -1,0 +1,27 @@
+//! The project's own rule files, as bodies know them.
+
+use spoolgate::rules::{Bundle, Rulebook};
+
+/// Path and text of each.
+pub const FILES: [(&str, &str); 5] = [
+    ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
+    ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
+    ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
+    ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
+    ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),
+];
+
+/// The other direction.
+const SHORT: (&str, &str) =
+    ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md"));
+
+/// All of them.
+pub fn bundle() -> Bundle {
+    let files = FILES.iter().chain([&SHORT]).map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Bundle { files: files.collect() }
+}
+
+/// Compiled.
+pub fn compiled() -> Rulebook {
+    Rulebook::compile(&bundle()).unwrap()
+}

@@ -1,0 +1,138 @@
+//! Any text as a rule file. Compiling never panics and is bounded; what compiles has no key that nobody knows, has
+//! limits that make sense, and is the same rulebook under the same hash when it is read from where it is kept.
+
+use serde_yaml::Value;
+use spoolgate::rules::{Bundle, Rulebook};
+use spoolgate::wire::amount::Amount;
+
+use super::rulebook;
+
+/// Every key that may stand anywhere in each of [`rulebook::FILES`].
+const KEYS: [&[&str]; 5] = [
+    &[
+        "max_total_capital",
+        "max_single_position",
+        "max_single_trade_risk",
+        "max_total_exposure",
+        "max_daily_loss",
+        "max_drawdown",
+        "max_order_value",
+        "price_collar",
+        "price_collar_passive",
+        "max_spread",
+        "max_mid_deviation",
+        "quote_age_floor_s",
+        "entry_slippage",
+        "stop_slippage",
+        "duplicate_window_s",
+        "request_age_max_s",
+        "request_ahead_max_s",
+        "exit_age_max_s",
+        "clock_gap_max_s",
+    ],
+    &["principals", "name", "role", "strategies", "spool", "request_age_max_s"],
+    &[
+        "instruments",
+        "symbol",
+        "multiplier",
+        "tick",
+        "lot",
+        "min_size",
+        "max_size",
+        "min_notional",
+        "min_stop_ticks",
+        "quotes_from",
+        "fills_from",
+        "half_spread",
+        "slippage",
+        "maker_fee",
+        "taker_fee",
+        "volume_share",
+        "bar_s",
+    ],
+    &["name", "status", "instruments", "directions", "stop_distance", "min", "max"],
+    &["slug", "strategy", "symbol", "direction", "expires", "invalid_below", "invalid_above"],
+];
+
+/// The first byte says which file, the rest is its text.
+pub fn body(data: &[u8]) {
+    let Some((which, text)) = data.split_first() else { return };
+    let which = usize::from(*which) % rulebook::FILES.len();
+    let Ok(text) = std::str::from_utf8(text) else { return };
+    let path = rulebook::FILES[which].0;
+    let mut bundle = rulebook::bundle();
+    bundle.files.insert(path.to_owned(), text.to_owned());
+    let compiled = match Rulebook::compile(&bundle) {
+        Ok(compiled) => compiled,
+        Err(error) => {
+            assert!(bundle.files.contains_key(&error.file), "blames `{}`", error.file);
+            assert!(error.message.chars().count() <= 500, "{} characters", error.message.chars().count());
+            assert!(
+                error.line.is_none_or(|line| line <= text.matches('\n').count() + 2),
+                "line {:?}",
+                error.line
+            );
+            return;
+        }
+    };
+    assert_eq!(compiled.hash, bundle.hash());
+    let kept = Bundle::from_bytes(&bundle.to_bytes()).expect("kept and not read back");
+    assert_eq!(kept, bundle);
+    assert_eq!(Rulebook::compile(&kept).as_ref(), Ok(&compiled), "compiles to another rulebook");
+    let front = if which == 4 { text.split("\n---").next().unwrap_or(text) } else { text };
+    if let Ok(value) = serde_yaml::from_str::<Value>(front) {
+        check_keys(&value, KEYS[which]);
+    }
+    check_limits(&compiled);
+}
+
+fn check_keys(value: &Value, known: &[&str]) {
+    match value {
+        Value::Mapping(entries) => {
+            for (key, inner) in entries {
+                let key = key.as_str().expect("a key that is no text");
+                assert!(known.contains(&key), "an unknown key was let through: {key}");
+                check_keys(inner, known);
+            }
+        }
+        Value::Sequence(items) => items.iter().for_each(|item| check_keys(item, known)),
+        _ => {}
+    }
+}
+
+/// Limits of the wrong sign, or a percentage for a fraction, must never load.
+fn check_limits(rules: &Rulebook) {
+    let safety = &rules.safety;
+    for fraction in [
+        safety.max_single_position,
+        safety.max_single_trade_risk,
+        safety.max_drawdown,
+        safety.price_collar,
+        safety.price_collar_passive,
+        safety.max_spread,
+        safety.max_mid_deviation,
+    ] {
+        assert!(fraction > Amount::ZERO && fraction <= Amount::ONE, "{fraction}");
+    }
+    for money in
+        [safety.max_total_capital, safety.max_total_exposure, safety.max_daily_loss, safety.max_order_value]
+    {
+        assert!(money > Amount::ZERO, "{money}");
+    }
+    assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
+    for (symbol, instrument) in &rules.instruments {
+        assert_eq!(symbol, &instrument.symbol);
+        let positive = [instrument.multiplier, instrument.max_size, instrument.volume_share];
+        assert!(positive.into_iter().all(Amount::is_positive), "{instrument:?}");
+        assert!(instrument.half_spread < Amount::ONE && instrument.slippage < Amount::ONE, "{instrument:?}");
+    }
+    for (name, strategy) in &rules.strategies {
+        assert_eq!(name, &strategy.name);
+        assert!(strategy.instruments.iter().all(|symbol| rules.instruments.contains_key(symbol)));
+        assert!(strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE);
+    }
+    for (name, principal) in &rules.principals {
+        assert_eq!(name, &principal.name);
+        assert!(principal.strategies.iter().all(|strategy| rules.strategies.contains_key(strategy)));
+    }
+}
