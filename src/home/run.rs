@@ -25,6 +25,11 @@ pub struct Round {
 const UNFINISHED_WAIT: Duration = Duration::from_millis(PATIENCE_MS / 10);
 
 impl Home {
+    /// Takes at most so many requests into a batch from now on, at least 1.
+    pub fn limit_batches(&mut self, entries: usize) {
+        self.scanner.set_entries_max(entries);
+    }
+
     /// One round: a left-behind claim alone, or up to a batch of new files. `only_local` takes just what
     /// commands handed over.
     ///

@@ -13,7 +13,7 @@ use crate::gate::prepare::Origin;
 use crate::host::disk::{DirStream, Disk, Kind};
 use crate::wire::ids::Principal;
 
-/// Most requests in a batch.
+/// Most requests in a batch, where nothing else was asked for.
 pub const BATCH_ENTRIES_MAX: usize = 256;
 /// A batch closes when its requests have this many bytes.
 pub const BATCH_REQUEST_BYTES: usize = 1024 * 1024;
@@ -70,15 +70,22 @@ fn version(disk: &dyn Disk, path: &Path) -> Option<Version> {
 pub struct Scanner {
     sources: Vec<Source>,
     turn: usize,
+    entries_max: usize,
     unfinished: BTreeMap<(Origin, OsString), Unfinished>,
 }
 
 impl Scanner {
     /// A scanner over the local and flat spools and those of these agents.
     pub fn new<'a>(agents: impl Iterator<Item = &'a Principal>) -> Scanner {
-        let mut scanner = Scanner { sources: Vec::new(), turn: 0, unfinished: BTreeMap::new() };
+        let entries_max = BATCH_ENTRIES_MAX;
+        let mut scanner = Scanner { sources: Vec::new(), turn: 0, entries_max, unfinished: BTreeMap::new() };
         scanner.set_agents(agents);
         scanner
+    }
+
+    /// Most requests in a batch from now on, at least 1.
+    pub fn set_entries_max(&mut self, entries: usize) {
+        self.entries_max = entries.max(1);
     }
 
     /// The agents changed. Open streams are dropped: the next round starts afresh.
@@ -129,7 +136,7 @@ impl Scanner {
             let dir = folder(&origin);
             let mut ended = false;
             for _ in 0..WINDOW {
-                if found.claimed.len() >= BATCH_ENTRIES_MAX || bytes >= BATCH_REQUEST_BYTES {
+                if found.claimed.len() >= self.entries_max || bytes >= BATCH_REQUEST_BYTES {
                     found.more = true;
                     return Ok(found);
                 }
