@@ -11,10 +11,13 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
+use nix::sys::resource::UsageWho;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, fdatasync, fstat, inotify, mkdirat, open, openat, renameat, syncfs, unlinkat,
 };
 use rustix::io::{read, write};
+
+use crate::child::processor_seconds;
 
 /// Bytes of a request, a record and an answer.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +73,8 @@ impl Loop {
         Ok(Loop { root: root.to_owned(), input, output, log: open_log(root)?, sizes })
     }
 
-    /// Puts `n` requests there and drains them in groups. Seconds of the draining.
-    pub fn drain(&self, n: usize, group: usize) -> Result<f64> {
+    /// Puts `n` requests there and drains them in groups. Seconds and processor seconds of the draining.
+    pub fn drain(&self, n: usize, group: usize) -> Result<(f64, f64)> {
         let names = names(|i| format!("{i:08}.json"), n)?;
         let temporary = self::names(|i| format!(".tmp-{i:06}"), group)?;
         let body = vec![b'x'; self.sizes.request];
@@ -82,7 +85,7 @@ impl Loop {
         let record = vec![b'y'; self.sizes.record];
         let answer = vec![b'z'; self.sizes.answer];
         let mut buffer = vec![0; 64 * 1024];
-        let started = Instant::now();
+        let (started, cpu) = (Instant::now(), processor_seconds(UsageWho::RUSAGE_THREAD));
         for group in names.chunks(group) {
             for name in group {
                 ensure!(self.take(name, &mut buffer)? == self.sizes.request, "a short read");
@@ -97,7 +100,7 @@ impl Loop {
                 unlinkat(&self.input, name, AtFlags::empty())?;
             }
         }
-        Ok(started.elapsed().as_secs_f64())
+        Ok((started.elapsed().as_secs_f64(), processor_seconds(UsageWho::RUSAGE_THREAD) - cpu))
     }
 
     /// Reads a request; how many bytes it has.

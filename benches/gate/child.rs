@@ -49,10 +49,11 @@ fn itself() -> Result<PathBuf> {
     std::env::current_exe().context("the path of this program")
 }
 
-fn seconds_of_children() -> Result<(f64, i64)> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+/// Seconds of processor time so far, user and system; not a number where the system does not say.
+pub fn processor_seconds(who: UsageWho) -> f64 {
+    let Ok(usage) = getrusage(who) else { return f64::NAN };
     let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    Ok((seconds(usage.user_time()) + seconds(usage.system_time()), usage.max_rss()))
+    seconds(usage.user_time()) + seconds(usage.system_time())
 }
 
 fn measure_and_report(command: &[String]) -> Result<()> {
@@ -62,7 +63,8 @@ fn measure_and_report(command: &[String]) -> Result<()> {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
     let wall = started.elapsed().as_secs_f64();
     ensure!(status.success(), "`{program}` ended with {status}");
-    let (cpu, peak_kib) = seconds_of_children()?;
+    let cpu = processor_seconds(UsageWho::RUSAGE_CHILDREN);
+    let peak_kib = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
     let usage = Usage { wall, cpu, peak_mib: peak_kib as f64 / 1024.0 };
     std::fs::write(report, serde_json::to_vec(&usage)?)?;
     Ok(())

@@ -23,6 +23,12 @@ fn field(path: &str, name: &str) -> String {
     found.unwrap_or_else(|| "unknown".to_owned())
 }
 
+/// A line of `/proc/meminfo`.
+fn mib(name: &str) -> u64 {
+    let kib = field("/proc/meminfo", name).trim_end_matches(" kB").parse::<u64>();
+    kib.unwrap_or(0) / 1024
+}
+
 fn load() -> String {
     first_line("/proc/loadavg").split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
@@ -50,11 +56,7 @@ impl Conditions {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let rustc = Command::new("rustc").arg("--version").output();
         let rustc = rustc.map(|done| String::from_utf8_lossy(&done.stdout).trim().to_owned());
-        let memory = format!(
-            "{} free of {}",
-            field("/proc/meminfo", "MemAvailable"),
-            field("/proc/meminfo", "MemTotal")
-        );
+        let memory = format!("{} free of {} MiB", mib("MemAvailable"), mib("MemTotal"));
         let rows = vec![
             ("program", format!("spoolgate {}", env!("CARGO_PKG_VERSION"))),
             ("compiler", rustc.unwrap_or_else(|_| "unknown".to_owned())),

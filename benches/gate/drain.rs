@@ -25,10 +25,13 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let (batch, n) = (*batch, bench.args.requests(*batch));
         let requests = template.agent.backlog("d", n)?;
         let mean = requests.iter().map(|sent| sent.bytes.len()).sum::<usize>() / n.max(1);
-        let (mut ours, mut peer, mut as_large, mut cpu, mut peak) = (vec![], vec![], vec![], vec![], vec![]);
+        let (mut ours, mut peer, mut as_large) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut cpu, mut bare_cpu, mut peak) = (Vec::new(), Vec::new(), Vec::new());
         for round in 1..=bench.args.rounds() {
             bench.args.say(&format!("drain: {n} requests at batch {batch}, round {round}"));
-            peer.push(n as f64 / bare(bench, n, batch, LIMIT)?);
+            let (wall, processor) = bare(bench, n, batch, LIMIT)?;
+            peer.push(n as f64 / wall);
+            bare_cpu.push(processor * 1e6 / n as f64);
             let home = bench.scratch.join("home");
             homes::copy(&template.home, &home)?;
             homes::drop_into(&home, &requests)?;
@@ -43,7 +46,7 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
             cpu.push(usage.cpu * 1e6 / n as f64);
             peak.push(usage.peak_mib);
             let sizes = Sizes { request: mean, record: last.line_bytes / n, answer: last.answer_bytes / n };
-            as_large.push(n as f64 / bare(bench, n, batch, sizes)?);
+            as_large.push(n as f64 / bare(bench, n, batch, sizes)?.0);
         }
         let figure = Figure::alone(format!("drain {n} at batch {batch}"), Unit::PerSecond, &ours)
             .beside(LOOP, &ours, &peer);
@@ -51,11 +54,10 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let sizes = format!("bare loop, {mean}/{}/{} B", last.line_bytes / n, last.answer_bytes / n);
         let what = format!("the same beside files as large as the gate's, batch {batch}");
         figures.push(Figure::alone(what, Unit::PerSecond, &ours).beside(&sizes, &ours, &as_large));
-        figures.push(Figure::alone(
-            format!("processor time a request, batch {batch}"),
-            Unit::Microseconds,
-            &cpu,
-        ));
+        figures.push(
+            Figure::alone(format!("processor time a request, batch {batch}"), Unit::Microseconds, &cpu)
+                .beside(LOOP, &cpu, &bare_cpu),
+        );
         figures.push(
             Figure::alone(format!("peak memory, batch {batch}"), Unit::Mebibytes, &peak)
                 .aim(Goal::AtMost(64.0)),
@@ -73,13 +75,13 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// Seconds of the bare loop over as many requests.
-fn bare(bench: &Bench<'_>, n: usize, group: usize, sizes: Sizes) -> Result<f64> {
+/// Seconds and processor seconds of the bare loop over as many requests.
+fn bare(bench: &Bench<'_>, n: usize, group: usize, sizes: Sizes) -> Result<(f64, f64)> {
     let root = bench.scratch.join("bare");
     let bare = Loop::new(&root, sizes)?;
-    let seconds = bare.drain(n, group)?;
+    let took = bare.drain(n, group)?;
     let (answers, left) = bare.counted()?;
     ensure!((answers, left) == (n, 0), "the bare loop left {answers} answers and {left} requests of {n}");
     fs::remove_dir_all(&root)?;
-    Ok(seconds)
+    Ok(took)
 }

@@ -206,21 +206,20 @@ impl Report {
         for (name, value) in conditions.rows() {
             let _ = writeln!(out, "{name:<12} {value}");
         }
-        let rows: Vec<[String; 6]> = self.all().map(Figure::cells).collect();
-        let mut widths = HEADS.map(|head| head.chars().count());
-        for row in &rows {
-            for (width, cell) in widths.iter_mut().zip(row) {
-                *width = (*width).max(cell.chars().count());
-            }
-        }
-        let line = |cells: &[String; 6]| {
-            let padded = cells.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
-            padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-        };
         for (title, figures) in &self.sections {
-            let _ = writeln!(out, "\n{title}\n{}", line(&HEADS.map(str::to_owned)));
-            for figure in figures {
-                let _ = writeln!(out, "{}", line(&figure.cells()));
+            let _ = writeln!(out, "\n{title}");
+            let heads = HEADS.map(str::to_owned);
+            let rows: Vec<[String; 6]> =
+                std::iter::once(heads).chain(figures.iter().map(Figure::cells)).collect();
+            let mut widths = [0; 6];
+            for row in &rows {
+                for (width, cell) in widths.iter_mut().zip(row) {
+                    *width = (*width).max(cell.chars().count());
+                }
+            }
+            for row in &rows {
+                let padded = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+                let _ = writeln!(out, "{}", padded.collect::<Vec<_>>().join("  ").trim_end());
             }
         }
         out.push('\n');
@@ -260,9 +259,5 @@ impl Report {
             .collect();
         let report = serde_json::json!({"conditions": conditions, "sections": sections, "notes": self.notes});
         Ok(serde_json::to_string_pretty(&report)?)
-    }
-
-    fn all(&self) -> impl Iterator<Item = &Figure> {
-        self.sections.iter().flat_map(|(_, figures)| figures)
     }
 }

@@ -114,7 +114,8 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
                 read(&said).with_context(|| format!("{} counted nothing: {said}", tool[0]))
             };
             let each = (run(n)? - run(0)?) / n as f64;
-            figures.push(Figure::alone(format!("instructions a request ({what})"), Unit::Count, &[each]));
+            figures.push(Figure::alone("instructions a request", Unit::Count, &[each]));
+            report.note(format!("instructions: counted by {what}"));
         }
         None => report.note("instructions: skipped: neither perf's counters nor valgrind are to be had here"),
     }
@@ -126,13 +127,12 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
         let each: Vec<(String, f64)> =
             many.iter().map(|(name, count)| (name.clone(), (count - base(name)) / n as f64)).collect();
         let sum = each.iter().map(|(_, count)| count).sum::<f64>();
-        figures.push(Figure::alone(
-            "system calls a request, batch 256 (the bare loop makes 10)",
-            Unit::Count,
-            &[sum],
-        ));
+        figures.push(Figure::alone("system calls a request", Unit::Count, &[sum]));
         let most = each.iter().take(12).map(|(name, count)| format!("{name} {count:.2}"));
-        report.note(format!("system calls a request: {}", most.collect::<Vec<_>>().join(", ")));
+        report.note(format!(
+            "system calls a request, where the bare loop makes 10: {}",
+            most.collect::<Vec<_>>().join(", ")
+        ));
     } else {
         report.note("system calls: skipped: there is no strace on this machine");
     }
