@@ -11,13 +11,12 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
-use nix::sys::resource::UsageWho;
 use rustix::fs::{
     AtFlags, CWD, Mode, OFlags, fdatasync, fstat, inotify, mkdirat, open, openat, renameat, syncfs, unlinkat,
 };
 use rustix::io::{read, write};
 
-use crate::child::processor_seconds;
+use crate::child::thread_seconds;
 
 /// Bytes of a request, a record and an answer.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +84,7 @@ impl Loop {
         let record = vec![b'y'; self.sizes.record];
         let answer = vec![b'z'; self.sizes.answer];
         let mut buffer = vec![0; 64 * 1024];
-        let (started, cpu) = (Instant::now(), processor_seconds(UsageWho::RUSAGE_THREAD));
+        let (started, cpu) = (Instant::now(), thread_seconds());
         for group in names.chunks(group) {
             for name in group {
                 ensure!(self.take(name, &mut buffer)? == self.sizes.request, "a short read");
@@ -100,7 +99,7 @@ impl Loop {
                 unlinkat(&self.input, name, AtFlags::empty())?;
             }
         }
-        Ok((started.elapsed().as_secs_f64(), processor_seconds(UsageWho::RUSAGE_THREAD) - cpu))
+        Ok((started.elapsed().as_secs_f64(), thread_seconds() - cpu))
     }
 
     /// Reads a request; how many bytes it has.

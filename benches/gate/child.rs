@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::bare;
@@ -49,11 +50,10 @@ fn itself() -> Result<PathBuf> {
     std::env::current_exe().context("the path of this program")
 }
 
-/// Seconds of processor time so far, user and system; not a number where the system does not say.
-pub fn processor_seconds(who: UsageWho) -> f64 {
-    let Ok(usage) = getrusage(who) else { return f64::NAN };
-    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
-    seconds(usage.user_time()) + seconds(usage.system_time())
+/// Seconds of processor time of this thread so far; not a number where the system does not say.
+pub fn thread_seconds() -> f64 {
+    let now = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    now.map_or(f64::NAN, |now| now.tv_sec() as f64 + now.tv_nsec() as f64 / 1e9)
 }
 
 fn measure_and_report(command: &[String]) -> Result<()> {
@@ -63,9 +63,10 @@ fn measure_and_report(command: &[String]) -> Result<()> {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).status()?;
     let wall = started.elapsed().as_secs_f64();
     ensure!(status.success(), "`{program}` ended with {status}");
-    let cpu = processor_seconds(UsageWho::RUSAGE_CHILDREN);
-    let peak_kib = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss();
-    let usage = Usage { wall, cpu, peak_mib: peak_kib as f64 / 1024.0 };
+    let took = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+    let cpu = seconds(took.user_time()) + seconds(took.system_time());
+    let usage = Usage { wall, cpu, peak_mib: took.max_rss() as f64 / 1024.0 };
     std::fs::write(report, serde_json::to_vec(&usage)?)?;
     Ok(())
 }

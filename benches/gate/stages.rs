@@ -6,7 +6,6 @@ use std::hint::black_box;
 use anyhow::{Context, Result, ensure};
 use ed25519_dalek::SigningKey;
 use hmac::{Hmac, KeyInit, Mac};
-use nix::sys::resource::UsageWho;
 use sha2::{Digest, Sha256};
 use spoolgate::gate::prepare::{Delivery, Keyring, Origin};
 use spoolgate::gate::record::{Record, Ruling};
@@ -23,7 +22,7 @@ use spoolgate::wire::signing::{SignKey, VerifyKey};
 use spoolgate::wire::time::Time;
 
 use crate::Bench;
-use crate::child;
+use crate::child::thread_seconds;
 use crate::figures::{Figure, Goal, Report, Unit};
 use crate::homes::{self, Place};
 use crate::requests::{Agent, Fate, Sent};
@@ -58,9 +57,9 @@ fn by_turns(bench: &Bench<'_>, ours: &mut dyn FnMut(), peer: &mut dyn FnMut()) -
 
 /// Processor time, so that other work on the machine counts little.
 fn nanoseconds(calls: u64, run: &mut dyn FnMut()) -> f64 {
-    let started = child::processor_seconds(UsageWho::RUSAGE_THREAD);
+    let started = thread_seconds();
     (0..calls).for_each(|_| run());
-    (child::processor_seconds(UsageWho::RUSAGE_THREAD) - started) * 1e9 / calls as f64
+    (thread_seconds() - started) * 1e9 / calls as f64
 }
 
 /// How many calls fill a sample.
