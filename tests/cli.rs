@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use common::{PROGRAM, Scratch, command, show, spoolgate, succeed};
+use spoolgate::gate::Record;
 use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
@@ -320,4 +321,30 @@ fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
     }
     assert!(seen > 30, "{seen}");
     assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o022, 0);
+}
+
+#[test]
+fn batches_are_no_larger_than_asked_for() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for n in 0..5 {
+        scratch.query(&format!("q{n}")).drop_into(&home);
+    }
+    succeed(&home, &["run", "--until-idle", "--batch", "2"]);
+    let mut together = vec![0];
+    for (_, kind, record) in common::lines(&home).unwrap() {
+        match record {
+            Some(Record::Decision(decision)) if decision.spool == "flat" => {
+                *together.last_mut().unwrap() += 1
+            }
+            _ if kind == "seal" => together.push(0),
+            _ => {}
+        }
+    }
+    together.retain(|requests| *requests > 0);
+    assert_eq!(together, [2, 2, 1]);
+    for size in ["0", "1025", "many"] {
+        let refused = spoolgate(&home, &["watch", "--batch", size]);
+        assert_eq!(refused.status.code(), Some(2), "{size}: {}", show(&refused));
+    }
 }

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use clap::builder::RangedU64ValueParser;
 use spoolgate::gate::Record;
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::read::real_seams;
 use spoolgate::home::{Home, HomeError};
 use spoolgate::ledger::recover::Found;
+use spoolgate::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate::wire::code::Exit;
 
 use super::look;
@@ -24,6 +26,23 @@ pub struct Args {
     /// End when nothing is left to decide. There is no other way to run than this and `watch`.
     #[arg(long, required = true)]
     until_idle: bool,
+    #[command(flatten)]
+    batches: Batches,
+}
+
+/// How large batches may get. One of 1 costs a sync of the disk a request; large ones hold answers back.
+#[derive(clap::Args)]
+pub struct Batches {
+    /// Most requests that share one sync of the disk, 1 to 1024.
+    #[arg(long, value_name = "N", default_value_t = BATCH_ENTRIES_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
+    batch: usize,
+}
+
+impl Batches {
+    /// Has the gate keep to it.
+    pub fn limit(&self, home: &mut Home) {
+        home.limit_batches(self.batch);
+    }
 }
 
 /// Stops between two batches on SIGTERM and SIGINT.
@@ -85,6 +104,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     debug_assert!(args.until_idle, "clap requires it");
     let stop = stop_on_signals()?;
     let mut open = open(home, output)?;
+    args.batches.limit(&mut open);
     open.note(Record::Start, "a run started");
     let mut failed = Ok(());
     open.until_idle(false, &stop, &mut |outcome| {

@@ -19,6 +19,8 @@ pub struct Args {
     /// Watch a home on a network file system all the same, by looking once a second.
     #[arg(long)]
     allow_remote_fs: bool,
+    #[command(flatten)]
+    batches: drain::Batches,
 }
 
 /// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise
@@ -46,6 +48,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let stop = drain::stop_on_signals()?;
     let mut open = drain::open(home, output)?;
+    args.batches.limit(&mut open);
     let mut hints = Hints::start();
     let format = output.format;
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));

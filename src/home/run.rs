@@ -61,6 +61,11 @@ impl Judge for GateJudge<'_> {
 }
 
 impl Home {
+    /// Takes at most so many requests into a batch from now on, at least 1.
+    pub fn limit_batches(&mut self, entries: usize) {
+        self.scanner.set_batch_max(entries);
+    }
+
     /// One round: a left-behind claim alone, or up to a batch of new files. `only_local` takes just what
     /// commands handed over.
     ///
