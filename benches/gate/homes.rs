@@ -194,6 +194,9 @@ impl Disk for FastDisk {
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, _: bool) -> io::Result<()> {
         if is_answer(path) { Ok(()) } else { self.0.write(path, bytes, mode, false) }
     }
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_again(path, offset, bytes)
+    }
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
         self.0.create_dir(path, mode)
     }
@@ -221,7 +224,7 @@ impl LogFile for FastLog {
     fn sync_data(&self) -> io::Result<()> {
         Ok(())
     }
-    fn drop_cache(&self) -> io::Result<()> {
+    fn drop_cache(&self, _: u64) -> io::Result<()> {
         Ok(())
     }
 }
