@@ -236,6 +236,7 @@ pub(super) struct World {
     /// What becomes of the next such call.
     next: Option<(&'static str, PathBuf, Next)>,
     fails_now: bool,
+    has_failed: bool,
     /// Bytes until the disk is full.
     room: Option<usize>,
     /// Everything that was called, for telling two runs apart.
@@ -280,6 +281,7 @@ impl World {
         let fails = self.fails_now
             || self.fault.is_some_and(|fault| self.calls >= fault.at && self.calls - fault.at < fault.count);
         if fails {
+            self.has_failed = true;
             self.tell(|| "     which fails".to_owned());
         }
         fails
@@ -487,6 +489,7 @@ impl SimDisk {
             fault: None,
             next: None,
             fails_now: false,
+            has_failed: false,
             room: None,
             trace: 0xcbf2_9ce4_8422_2325,
             story: None,
@@ -538,6 +541,11 @@ impl SimDisk {
     /// Whether the process died.
     pub fn is_dead(&self) -> bool {
         self.world().dead
+    }
+
+    /// Whether any call ever failed.
+    pub fn has_failed(&self) -> bool {
+        self.world().has_failed
     }
 
     /// Calls since the process started.
