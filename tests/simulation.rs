@@ -48,9 +48,12 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
                                 );
                             }
                         }
-                        Err(why) => failures.lock().unwrap().push(format!(
-                            "SPOOLGATE_SIM_SEED={seed} SPOOLGATE_SIM_RECOVERIES={recoveries}: {why}"
-                        )),
+                        Err(why) => {
+                            let again =
+                                format!("SPOOLGATE_SIM_SEED={seed} SPOOLGATE_SIM_RECOVERIES={recoveries}");
+                            eprintln!("{again}: {why}");
+                            failures.lock().unwrap().push(format!("{again}: {why}"));
+                        }
                     }
                 }
             });

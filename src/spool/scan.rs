@@ -209,12 +209,15 @@ impl Scanner {
         let found = Found::default();
         let mut round = Round { disk, judge, now_ms, batch, found, bytes: 0, names: 0, read: 0 };
         for (index, source) in self.sources.iter_mut().enumerate() {
+            source.is_done = only_local && index > 0;
             if self.afresh || only_local {
-                source.is_done = only_local && index > 0;
+                source.was_done = source.is_done;
             }
         }
         self.afresh = only_local;
-        let mut open = self.sources.iter().filter(|source| !source.is_done).count();
+        // It ends when every spool was read to its end once. Those that were are still looked at in their turn: a
+        // flood of files that are not claimed must not keep them waiting until it is gone through.
+        let mut open = self.sources.iter().filter(|source| !source.was_done).count();
         while open > 0 {
             self.next_turn();
             match self.take_turn(&mut round)? {
@@ -222,7 +225,7 @@ impl Scanner {
                     round.found.more = true;
                     break;
                 }
-                End::Done => open -= 1,
+                End::Done => open -= self.sources.get_mut(self.turn).map_or(0, Source::done),
                 End::Spent => {}
             }
             self.in_turn = false;
@@ -272,7 +275,6 @@ impl Scanner {
                 return Ok(End::Spent);
             }
             if source.rests(round.now_ms) {
-                source.is_done = true;
                 return Ok(End::Done);
             }
             let Some((name, kind)) = source.next_name(round.disk, round.now_ms)? else {

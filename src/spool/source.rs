@@ -40,8 +40,10 @@ pub struct Source {
     pub met: BTreeSet<OsString>,
     /// Bytes that it may have read.
     pub deficit: u64,
-    /// Whether it takes no more turns for now: its folder was read to its end.
+    /// Whether it takes no more turns in this round: its folder was read to its end.
     pub is_done: bool,
+    /// Whether that was so in an earlier round, since all spools were last looked at afresh.
+    pub was_done: bool,
     claimed_in_pass: bool,
     /// Its quota; none: no limit.
     pub bucket: Option<Bucket>,
@@ -66,6 +68,7 @@ impl Source {
             met: BTreeSet::new(),
             deficit: 0,
             is_done: false,
+            was_done: false,
             claimed_in_pass: false,
             bucket,
             held: None,
@@ -153,9 +156,14 @@ impl Source {
         self.head = Some((name, kind));
     }
 
+    /// No more turns in this round. Returns 1 for the first time since all spools were looked at afresh.
+    pub fn done(&mut self) -> usize {
+        self.is_done = true;
+        usize::from(!std::mem::replace(&mut self.was_done, true))
+    }
+
     /// The folder was read to its end. Returns what is to be told when nothing waits any more.
     pub fn end_pass(&mut self, monotonic_ms: u64, room: &mut Room) -> Option<String> {
-        self.is_done = true;
         self.passed = 0;
         // Whoever has nothing waiting saves nothing.
         self.deficit = if self.claimed_in_pass { self.deficit.min(QUANTUM) } else { 0 };

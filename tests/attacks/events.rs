@@ -90,8 +90,7 @@ fn starved(home: &Path, instances: u32, watches: u32) -> Option<Gate> {
 /// Without events every request is answered within a heartbeat or two, and the watcher says once why.
 #[test]
 fn no_events_at_all() {
-    for (instances, watches, words) in [(0, 1000, "no file events ("), (10, 0, "no file events for `spool/")]
-    {
+    for (instances, watches, words) in [(0, 1000, "no file events ("), (10, 0, "no file events for `spool")] {
         let scratch = Scratch::new();
         let home = scratch.home();
         let Some(gate) = starved(&home, instances, watches) else { return };

@@ -584,7 +584,8 @@ impl SimDisk {
         }
         world.push(NameOp::Link { path: path.to_owned(), inode: number });
         if durable {
-            world.commit_names(|op| op.inode() == number);
+            let journal = world.medium_kind == Medium::Journal;
+            world.commit_names(|op| journal || op.inode() == number);
         }
     }
 

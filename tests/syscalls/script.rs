@@ -67,7 +67,7 @@ impl Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} left a torn batch");
         script.drop_in(vec![base.signed("zz-left", "portfolio.get", "{}")]);
-        script.die_at(&Point::kill("fdatasync", 2));
+        script.die_at(&Point::kill("fdatasync", 1));
         let home = script.home();
         let log = segments(&home).pop().unwrap();
         let file = fs::OpenOptions::new().write(true).open(&log).unwrap();
