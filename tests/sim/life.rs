@@ -484,9 +484,14 @@ impl Life {
         }
         home.finish("the end").map_err(|error| error.to_string())?;
         self.check_recovered(&home)?;
-        self.state_follows_from_the_ledger(&home)?;
+        let thorough = self.dice.one_in(4);
+        if thorough {
+            self.state_follows_from_the_ledger(&home)?;
+        }
         drop(home);
-        self.recovery_is_idempotent()?;
+        if thorough {
+            self.recovery_is_idempotent()?;
+        }
         for dir in ["spool/in", "spool/in/solo/new", "spool/local/in", "spool/work"] {
             let left = self.disk.names_in(dir);
             ensure!(left.is_empty(), "{dir} still holds {left:?}");
