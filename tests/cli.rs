@@ -89,6 +89,43 @@ fn one_shots_leave_the_index_right_and_little_beside_it() {
     assert_eq!(ask(&request), first);
 }
 
+/// One-shots leave rows beside state.db. Under them an older state.db, brought back alone from a copy, made SQLite
+/// read both as one index, and a request that was decided long ago was decided again.
+#[test]
+fn an_older_index_under_newer_rows_is_made_again() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let file = scratch.beside("r.json");
+    let index = home.join("state/state.db");
+    let ask = |request: &[u8]| {
+        fs::write(&file, request).unwrap();
+        succeed(&home, &["handle", file.to_str().unwrap()])
+    };
+    let asked: Vec<(Vec<u8>, String)> = (0..100)
+        .map(|n| {
+            let request = scratch.query(&format!("one-{n}")).bytes;
+            let answer = ask(&request);
+            if n == 20 {
+                fs::copy(&index, scratch.beside("copy.db")).unwrap();
+            }
+            (request, answer)
+        })
+        .collect();
+    let index_bytes = fs::read(&index).unwrap();
+    assert_ne!(
+        index_bytes,
+        fs::read(scratch.beside("copy.db")).unwrap(),
+        "nothing was put into the index yet"
+    );
+    assert!(fs::metadata(home.join("state/state.db-wal")).unwrap().len() > 0);
+    fs::copy(scratch.beside("copy.db"), &index).unwrap();
+    for (request, answer) in &asked {
+        assert_eq!(&ask(request), answer);
+    }
+    let (_, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert!(same, "a rebuild gives another state");
+}
+
 #[test]
 fn every_command_has_help_with_examples() {
     for name in COMMANDS {

@@ -116,5 +116,5 @@ fn the_story_of_a_seed() {
 #[ignore = "the long run: see above"]
 fn a_million_recoveries() {
     let first = setting("SPOOLGATE_SIM_FIRST", 1000);
-    run(first, setting("SPOOLGATE_SIM_SEEDS", 10_000), setting("SPOOLGATE_SIM_RECOVERIES", 100));
+    run(first, setting("SPOOLGATE_SIM_SEEDS", 25_000), setting("SPOOLGATE_SIM_RECOVERIES", 20));
 }

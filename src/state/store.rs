@@ -4,6 +4,7 @@
 //! batch's own requests, and a crash in between only leaves the index behind the ledger, from where it is
 //! rolled forward at the next start. WAL without syncs: a power cut can lose commits, never order.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rusqlite::config::DbConfig;
@@ -24,7 +25,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 3;
+const STORE_VERSION: i64 = 4;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -81,6 +82,14 @@ pub struct Store {
     database: Connection,
     /// The file beside it, for a brief holder.
     beside: Option<PathBuf>,
+    /// Which index file that belongs to, for a brief holder.
+    base: Option<String>,
+}
+
+/// Which file this is and in which state: inode, size, time of its last change.
+fn state_of(path: &Path) -> Option<String> {
+    let file = std::fs::metadata(path).ok()?;
+    Some(format!("{} {} {}.{:09}", file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
 }
 
 const TABLES: &str = "
@@ -102,7 +111,7 @@ const TABLES: &str = "
     CREATE TABLE snapshot (
         only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL, sha256 TEXT NOT NULL
     ) STRICT;
-    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL) STRICT;
+    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL, base TEXT) STRICT;
 ";
 
 fn to_sql(n: u64) -> Result<i64, StoreError> {
@@ -120,12 +129,34 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn open(home: &Path, hold: Hold) -> Result<Store, StoreError> {
+        let (path, beside) = (home.join(STATE_FILE), home.join(format!("{STATE_FILE}-wal")));
+        let rests_beside = std::fs::metadata(&beside).is_ok_and(|file| file.len() > 0);
+        let base = state_of(&path).filter(|_| rests_beside);
         let mut store = Store::open_or_replace(home)?;
+        if base.is_some() && !store.is_on(base.as_deref()) {
+            // Somebody put another index, from a copy perhaps, under the rows beside it. SQLite reads them as one,
+            // and requests that were decided would count as new.
+            drop(store);
+            Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
+            store = Store::open_or_replace(home)?;
+        }
         if hold == Hold::Brief {
             store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-            store.beside = Some(home.join(format!("{STATE_FILE}-wal")));
+            store.beside = Some(beside);
+            store.base = state_of(&path);
         }
         Ok(store)
+    }
+
+    /// Whether the rows beside the index were left there for the index in this state. A long holder, who does
+    /// not say, leaves none unless it is killed.
+    fn is_on(&self, base: Option<&str>) -> bool {
+        let told: rusqlite::Result<Option<String>> =
+            self.database.query_row("SELECT base FROM tip", [], |row| row.get(0));
+        match told {
+            Ok(told) => told.is_none() || told.as_deref() == base,
+            Err(error) => error == rusqlite::Error::QueryReturnedNoRows,
+        }
     }
 
     fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
@@ -170,7 +201,7 @@ impl Store {
         if version != STORE_VERSION {
             return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
         }
-        Ok(Store { database, beside: None })
+        Ok(Store { database, beside: None, base: None })
     }
 
     /// An index that lives as long as this value.
@@ -188,7 +219,7 @@ impl Store {
         // Otherwise SQLite plans a statement anew for every value bound to it, in case statistics of the table,
         // of which there are none, spoke for another plan.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-        let store = Store { database, beside: None };
+        let store = Store { database, beside: None, base: None };
         let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
         if version != STORE_VERSION {
             // The file remembers this mode.
@@ -239,6 +270,9 @@ impl Store {
             self.database.busy_timeout(std::time::Duration::ZERO)?;
             self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             self.database.busy_timeout(BUSY_TIMEOUT)?;
+            // Unless all of it went there, what is left belongs to the index as it is now.
+            let base = beside.parent().and_then(|folder| state_of(&folder.join("state.db")));
+            self.database.execute("UPDATE tip SET base = ?1", params![base])?;
         }
         Ok(())
     }
@@ -286,8 +320,8 @@ impl Store {
     pub fn save_tip(&self, position: &StoredPosition) -> Result<(), StoreError> {
         let position = serde_json::to_string(position)?;
         self.database
-            .prepare_cached("INSERT OR REPLACE INTO tip (only, position) VALUES (1, ?1)")?
-            .execute(params![position])?;
+            .prepare_cached("INSERT OR REPLACE INTO tip (only, position, base) VALUES (1, ?1, ?2)")?
+            .execute(params![position, self.base])?;
         Ok(())
     }
 

@@ -139,6 +139,8 @@ pub struct Life {
     pub(super) collected: BTreeSet<String>,
     /// Whether nothing but power cuts and kills happens, so that nobody's attempts are used up by others.
     pub(super) power_was_cut: bool,
+    /// Whether it was since the last recovery that came to its end.
+    has_crashed: bool,
     tally: Tally,
 }
 
@@ -223,6 +225,7 @@ impl Life {
             images: Vec::new(),
             collected: BTreeSet::new(),
             power_was_cut: false,
+            has_crashed: false,
             tally: Tally::default(),
         };
         life.agents.import_prices(&life.disk, life.clock.now());
@@ -267,10 +270,10 @@ impl Life {
     /// One process from its start to its end, and what the world does around it.
     fn one_process(&mut self) -> Result<(), String> {
         self.world_moves();
-        let dies_at = match self.dice.below(10) {
+        let dies_at = match self.dice.below(16) {
             0 => None,
-            1 => Some(1 + self.dice.below(60)),
-            _ => Some(40 + self.dice.below(160)),
+            1 | 2 => Some(1 + self.dice.below(60)),
+            _ => Some(40 + self.dice.below(130)),
         };
         let fault = self.dice.one_in(6).then(|| Fault {
             at: 1 + self.dice.below(200),
@@ -282,20 +285,21 @@ impl Life {
         let opened = self.open_for(hold);
         let end = match opened {
             Ok(home) => {
-                self.tally.recoveries += u64::from(self.tally.kills + self.tally.power_cuts > 0);
+                self.tally.recoveries += u64::from(std::mem::take(&mut self.has_crashed));
                 if !self.disk.is_dead() {
                     self.check_recovered(&home)?;
                 }
                 self.work(home)?
             }
             Err(error) => {
-                self.tally.crashed_recoveries += 1;
+                self.tally.crashed_recoveries += u64::from(self.has_crashed);
                 self.judge(error)?
             }
         };
         self.tally.calls += self.disk.calls();
         self.clients_look()?;
         self.keep_image();
+        self.has_crashed |= !matches!(end, End::Orderly);
         match end {
             End::Orderly => self.tally.orderly += 1,
             End::Died => self.tally.kills += 1,
@@ -303,6 +307,7 @@ impl Life {
         }
         if matches!(end, End::Died) && self.dice.one_in(2) || self.dice.one_in(16) {
             self.tally.power_cuts += 1;
+            self.has_crashed = true;
             self.power_cut();
             self.bring_back_an_image();
         }
