@@ -150,17 +150,17 @@ macro_rules! targets {
 }
 
 targets! {
-    recovery: 300;
-    ledger_line: 3000;
-    json: 5000;
-    envelope: 3000;
-    yaml_rules: 300;
-    payload: 3000;
-    decide: 100;
-    amount: 5000;
-    market_file: 2000;
-    note: 3000;
-    signing_string: 3000;
+    recovery: 1000;
+    ledger_line: 10000;
+    json: 20000;
+    envelope: 10000;
+    yaml_rules: 2000;
+    payload: 10000;
+    decide: 300;
+    amount: 20000;
+    market_file: 4000;
+    note: 10000;
+    signing_string: 10000;
 }
 
 #[test]
