@@ -150,15 +150,15 @@ macro_rules! targets {
 }
 
 targets! {
-    recovery: 1000;
-    ledger_line: 10000;
-    json: 20000;
+    recovery: 500;
+    ledger_line: 5000;
+    json: 10000;
     envelope: 10000;
-    yaml_rules: 2000;
-    payload: 10000;
-    decide: 300;
-    amount: 20000;
-    market_file: 4000;
+    yaml_rules: 1000;
+    payload: 5000;
+    decide: 150;
+    amount: 10000;
+    market_file: 2000;
     note: 10000;
     signing_string: 10000;
 }
