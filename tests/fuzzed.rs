@@ -150,17 +150,17 @@ macro_rules! targets {
 }
 
 targets! {
-    recovery: 300;
-    ledger_line: 3000;
-    json: 5000;
-    envelope: 3000;
-    yaml_rules: 300;
-    payload: 3000;
-    decide: 100;
-    amount: 5000;
+    recovery: 500;
+    ledger_line: 5000;
+    json: 10000;
+    envelope: 10000;
+    yaml_rules: 1000;
+    payload: 5000;
+    decide: 150;
+    amount: 10000;
     market_file: 2000;
-    note: 3000;
-    signing_string: 3000;
+    note: 10000;
+    signing_string: 10000;
 }
 
 #[test]

@@ -4,6 +4,7 @@
 use num_bigint::BigInt;
 use serde::Deserialize;
 use spoolgate::wire::amount::{self, Amount};
+use spoolgate::wire::json::check_value;
 
 #[derive(Deserialize)]
 struct Wire {
@@ -108,6 +109,9 @@ fn check_text(text: &str) {
 
 /// A field of a request: a JSON number or string, read from its text.
 fn check_wire(json: &str) {
+    if check_value(json.as_bytes()).is_err() {
+        return;
+    }
     let Ok(read) = serde_json::from_str::<Wire>(&format!("{{\"value\":{json}}}")) else { return };
     let json = json.trim_matches([' ', '\t', '\n', '\r']);
     let text = match serde_json::from_str::<serde_json::Value>(json) {

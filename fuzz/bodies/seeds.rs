@@ -1,5 +1,6 @@
 //! Where fuzzing starts: good inputs of every target, and the hostile ones that are known by name.
 
+use serde_json::Value;
 use spoolgate::gate::actions::ACTIONS;
 use spoolgate::ledger::note::{Checkpoint, sign_checkpoint};
 use spoolgate::ledger::tree::leaf_hash;
@@ -153,7 +154,18 @@ fn samples() -> Vec<(&'static str, &'static str)> {
 
 fn payloads() -> Vec<Vec<u8>> {
     let number = |name: &str| ACTIONS.iter().position(|rule| rule.name == name).unwrap();
-    samples().into_iter().map(|(name, payload)| with(number(name), payload.as_bytes())).collect()
+    let mut seeds = Vec::new();
+    for (name, payload) in samples() {
+        seeds.push(with(number(name), payload.as_bytes()));
+        let Ok(Value::Object(fields)) = serde_json::from_str(payload) else { continue };
+        // Every field as what it is not.
+        for field in fields.keys() {
+            let mut changed = fields.clone();
+            changed.insert(field.clone(), Value::Null);
+            seeds.push(with(number(name), Value::Object(changed).to_string().as_bytes()));
+        }
+    }
+    seeds
 }
 
 fn file(source: &str, action: &str, payload: &str) -> Vec<u8> {
@@ -173,6 +185,9 @@ fn envelopes() -> Vec<Vec<u8>> {
             seeds.push(seed);
         }
     }
+    let mut quoted = vec![b' '; 36];
+    quoted.extend(file("bot", "halt.set", r#"{ "reason" : "a \\ \" b  c \" d" , "x" : "\\" }"#));
+    seeds.push(quoted);
     let mut plain = vec![b' '; 4];
     plain.extend(file("bot", "order.cancel", r#"{ "order_id" : "o-1", "n": 0.10000000000000000001 }"#));
     seeds.push([vec![b' '; 32], plain].concat());
@@ -196,6 +211,15 @@ fn rule_files() -> Vec<Vec<u8>> {
     let bomb: String = std::iter::once("a0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned())
         .chain((1..9).map(|n| format!("a{n}: &a{n} [{}]\n", vec![format!("*a{}", n - 1); 9].join(","))))
         .collect();
+    for limit in
+        ["max_drawdown: 0.15", "max_single_position: 0.05", "max_order_value: 1000", "exit_age_max_s: 86400"]
+    {
+        for value in ["0", "-1", "1.5", "86401"] {
+            let (name, _) = limit.split_once(' ').unwrap();
+            let text = rulebook::FILES[0].1.replace(limit, &format!("{name} {value}"));
+            seeds.push(with(0, text.as_bytes()));
+        }
+    }
     for (which, text) in [
         (1, "principals: &p\n  - {name: owner, role: human}\n  - *p\n".to_owned()),
         (1, "principals:\n  - &o {name: owner, role: human}\n  - <<: *o\n    name: other\n".to_owned()),
