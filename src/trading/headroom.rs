@@ -28,20 +28,20 @@ pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
     let first = checks::first_failed(rows).unwrap_or("none");
     match search(subject) {
         Some(Ok(found)) => found,
-        Some(Err(check)) => nothing(&check),
+        Some(Err(check)) => nothing(check),
         None => nothing(first),
     }
 }
 
 /// The search itself: `Err` names the check that refuses every size, None is said where sizes cannot be counted.
-fn search(subject: &Subject) -> Option<Result<Headroom, String>> {
+fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
+    let mut trial = subject.clone();
     let capacity = subject.order.as_ref().and_then(|facts| facts.capacity).unwrap_or(Amount::ZERO);
     if capacity.is_positive() {
         // Closing all that is left is exempt from lot and minimum, and anything larger is a flip.
-        let rows = checks::run(&subject.with_size(capacity));
-        let failed = checks::first_failed(&rows).map(str::to_owned);
+        trial.resize(capacity);
         let found = Headroom { max_size: capacity, binding_check: "reduce_only".to_owned() };
-        return Some(failed.map_or(Ok(found), Err));
+        return Some(checks::refusal(&trial).map_or(Ok(found), Err));
     }
     let instrument = subject.instrument?;
     let lot =
@@ -49,9 +49,13 @@ fn search(subject: &Subject) -> Option<Result<Headroom, String>> {
     let lots_max = instrument.max_size.div_floor_count(lot).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
     let size_of =
         |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
-    let refusal = |lots: u64| match size_of(lots) {
-        Some(size) => first_upper_failure(&subject.with_size(size)),
-        None => Some("arithmetic_range".to_owned()),
+    // The first check that refuses this many lots for being too much.
+    let mut refusal = |lots: u64| match size_of(lots) {
+        Some(size) => {
+            trial.resize(size);
+            checks::refusal_by_size(&trial, &MINIMUMS)
+        }
+        None => Some("arithmetic_range"),
     };
     if let Some(check) = refusal(1) {
         return Some(Err(check));
@@ -66,22 +70,15 @@ fn search(subject: &Subject) -> Option<Result<Headroom, String>> {
             failing = middle;
         }
     }
-    let binding = refusal(passing.saturating_add(1)).unwrap_or_else(|| "max_order_size".to_owned());
+    let binding = refusal(passing.saturating_add(1)).unwrap_or("max_order_size");
     for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing).rev().filter(|lots| *lots > 0) {
         let size = size_of(lots)?;
-        let rows = checks::run(&subject.with_size(size));
-        match checks::first_failed(&rows) {
-            None => return Some(Ok(Headroom { max_size: size, binding_check: binding })),
+        trial.resize(size);
+        match checks::refusal(&trial) {
+            None => return Some(Ok(Headroom { max_size: size, binding_check: binding.to_owned() })),
             Some(DUPLICATE) => {}
-            Some(check) => return Some(Err(check.to_owned())),
+            Some(check) => return Some(Err(check)),
         }
     }
-    Some(Err(DUPLICATE.to_owned()))
-}
-
-/// The first check that refuses this size for being too large.
-fn first_upper_failure(subject: &Subject) -> Option<String> {
-    let rows = checks::run_sized(subject);
-    let failed = rows.iter().find(|row| !row.passed && !MINIMUMS.contains(&row.check_name.as_str()));
-    failed.map(|row| row.check_name.clone())
+    Some(Err(DUPLICATE))
 }

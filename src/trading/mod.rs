@@ -26,6 +26,8 @@ pub use submit::submit;
 pub use tighten::tighten;
 
 #[cfg(test)]
+mod naive;
+#[cfg(test)]
 mod properties;
 #[cfg(test)]
 mod testing;

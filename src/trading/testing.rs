@@ -199,9 +199,14 @@ impl World {
         run(self, &ctx)
     }
 
-    /// Decides without applying.
+    /// Decides without applying. Headroom must be what trying every size alone would find.
     pub fn ask(&mut self, order: &SubmitOrder) -> Verdict {
-        self.with_context(|world, ctx| submit(&world.book, &world.rules, order, ctx))
+        self.with_context(|world, ctx| {
+            let verdict = submit(&world.book, &world.rules, order, ctx);
+            let naive = || super::naive::headroom(&world.book, &world.rules, order, ctx);
+            assert_eq!(verdict.headroom, (!verdict.accepted).then(naive), "{order:?}");
+            verdict
+        })
     }
 
     pub fn submit(&mut self, order: &SubmitOrder) -> Verdict {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::book::Book;
-use super::checks::worst_case;
+use super::checks::open_notional;
 use super::order::{Order, OrderRole, Position};
 use super::risk;
 use super::valuation::{capital_base, is_fresh};
@@ -209,6 +209,6 @@ fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
         let instrument = rules.instruments.get(symbol)?;
         let seen = book.two_sided(instrument)?;
         let is_current = is_fresh(seen.time, now, instrument, &rules.safety);
-        is_current.then(|| worst_case(book, instrument, seen.ask, None))?.map(|worst| worst.notional)
+        is_current.then(|| open_notional(book, instrument, seen.ask))?
     }))
 }

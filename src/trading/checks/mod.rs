@@ -11,8 +11,10 @@ mod stops;
 mod subject;
 mod targets;
 
-pub(crate) use limits::worst_case;
+pub(crate) use limits::open_notional;
 pub use subject::{Kind, OrderFacts, Subject};
+
+use std::borrow::Cow;
 
 use crate::wire::amount::Amount;
 use crate::wire::orders::CheckResult;
@@ -35,36 +37,49 @@ struct Finding {
     value: Option<Amount>,
     limit: Option<Amount>,
     unit: &'static str,
-    source: String,
-    reason: Option<String>,
+    source: Cow<'static, str>,
+    reason: Option<Cow<'static, str>>,
 }
 
 impl Finding {
     /// A yes or no: value 1 or 0, limit 1. The reason is kept only for a no.
-    fn yes_no(fault: Option<String>, source: impl Into<String>) -> Finding {
+    fn yes_no(fault: Option<String>, source: impl Into<Cow<'static, str>>) -> Finding {
         let passed = fault.is_none();
         let value = Some(if passed { Amount::ONE } else { Amount::ZERO });
         let limit = Some(Amount::ONE);
-        Finding { passed, value, limit, unit: "bool", source: source.into(), reason: fault }
+        Finding { passed, value, limit, unit: "bool", source: source.into(), reason: fault.map(Cow::Owned) }
     }
 
     /// A comparison that was computed, and passed so far.
-    fn compared(value: Amount, limit: Amount, unit: &'static str, source: impl Into<String>) -> Finding {
+    fn compared(
+        value: Amount,
+        limit: Amount,
+        unit: &'static str,
+        source: impl Into<Cow<'static, str>>,
+    ) -> Finding {
         let (value, limit) = (Some(value), Some(limit));
         Finding { passed: true, value, limit, unit, source: source.into(), reason: None }
     }
 
     /// As given, failed with this reason unless `passed`.
-    fn unless(mut self, passed: bool, reason: impl FnOnce() -> String) -> Finding {
+    fn unless<Reason: Into<Cow<'static, str>>>(
+        mut self,
+        passed: bool,
+        reason: impl FnOnce() -> Reason,
+    ) -> Finding {
         if !passed {
             self.passed = false;
-            self.reason = Some(reason());
+            self.reason = Some(reason().into());
         }
         self
     }
 
     /// Could not be computed, which is a failure.
-    fn unknown(unit: &'static str, source: impl Into<String>, reason: impl Into<String>) -> Finding {
+    fn unknown(
+        unit: &'static str,
+        source: impl Into<Cow<'static, str>>,
+        reason: impl Into<Cow<'static, str>>,
+    ) -> Finding {
         let reason = Some(reason.into());
         Finding { passed: false, value: None, limit: None, unit, source: source.into(), reason }
     }
@@ -160,9 +175,15 @@ pub fn run(subject: &Subject) -> Vec<CheckResult> {
     CHECKS.iter().filter_map(|check| row(check, subject)).collect()
 }
 
-/// Runs only those whose outcome depends on the size: the others stay as they were for another size.
-pub fn run_sized(subject: &Subject) -> Vec<CheckResult> {
-    CHECKS.iter().filter(|check| check.by_size).filter_map(|check| row(check, subject)).collect()
+/// Name of the first check that fails, without making rows.
+pub fn refusal(subject: &Subject) -> Option<&'static str> {
+    CHECKS.iter().find(|check| refuses(check, subject)).map(|check| check.name)
+}
+
+/// The same of those whose outcome depends on the size, without `except`.
+pub fn refusal_by_size(subject: &Subject, except: &[&str]) -> Option<&'static str> {
+    let mut sized = CHECKS.iter().filter(|check| check.by_size && !except.contains(&check.name));
+    sized.find(|check| refuses(check, subject)).map(|check| check.name)
 }
 
 /// Whether the outcome of this check depends on the size of the order.
@@ -180,22 +201,30 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
     if !is_blocking && !check.warns.contains(&subject.kind) {
         return None;
     }
-    let mut finding = match (check.run, &subject.order) {
-        (Run::Any(run), _) => run(subject),
-        (Run::Order(run), Some(order)) => run(subject, order),
-        (Run::Order(_), None) => Finding::unknown("bool", CONTRACT, "there is no order to look at"),
-    };
+    let mut finding = finding_of(check, subject);
     if !is_blocking && !finding.passed {
         finding.passed = true;
-        finding.reason = finding.reason.map(|reason| format!("exempt: {reason}"));
+        finding.reason = finding.reason.map(|reason| format!("exempt: {reason}").into());
     }
     Some(CheckResult {
         check_name: check.name.to_owned(),
         passed: finding.passed,
         value: finding.value,
         limit: finding.limit,
-        source: finding.source,
+        source: finding.source.into_owned(),
         unit: finding.unit.to_owned(),
-        reason: finding.reason,
+        reason: finding.reason.map(Cow::into_owned),
     })
+}
+
+fn refuses(check: &Check, subject: &Subject) -> bool {
+    check.blocks.contains(&subject.kind) && !finding_of(check, subject).passed
+}
+
+fn finding_of(check: &Check, subject: &Subject) -> Finding {
+    match (check.run, &subject.order) {
+        (Run::Any(run), _) => run(subject),
+        (Run::Order(run), Some(order)) => run(subject, order),
+        (Run::Order(_), None) => Finding::unknown("bool", CONTRACT, "there is no order to look at"),
+    }
 }

@@ -46,7 +46,7 @@ fn without_filters(kind: Kind) -> Finding {
         Kind::Entry | Kind::Cancel => Finding::unknown("bool", INSTRUMENTS, NO_INSTRUMENT),
         Kind::Exit | Kind::Flip | Kind::Tighten => {
             let mut finding = Finding::yes_no(None, INSTRUMENTS);
-            finding.reason = Some(format!("{NO_INSTRUMENT}: no tick or lot to compare with"));
+            finding.reason = Some(format!("{NO_INSTRUMENT}: no tick or lot to compare with").into());
             finding
         }
     }
@@ -61,7 +61,7 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> Finding {
     let (size, lot) = (facts.size, instrument.lot);
     let finding = Finding::compared(size, instrument.min_size, "size", INSTRUMENTS);
     if !size.is_positive() {
-        return finding.unless(false, || "a size must be above 0".to_owned());
+        return finding.unless(false, || "a size must be above 0");
     }
     if facts.class == Class::Exit && Some(size) == facts.capacity {
         return finding;
@@ -70,7 +70,7 @@ pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> Finding {
         let finding = Finding::compared(size, lot, "size", INSTRUMENTS);
         return finding.unless(false, || format!("the size is not a multiple of the lot {lot}"));
     }
-    finding.unless(size >= instrument.min_size, || "below the smallest size".to_owned())
+    finding.unless(size >= instrument.min_size, || "below the smallest size")
 }
 
 /// The notional is at least `min_notional`; 0 disables.
@@ -83,7 +83,7 @@ pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> Finding {
     };
     let limit = instrument.min_notional;
     Finding::compared(notional, limit, "usd", INSTRUMENTS)
-        .unless(notional >= limit, || "the order is worth less than the smallest notional".to_owned())
+        .unless(notional >= limit, || "the order is worth less than the smallest notional")
 }
 
 /// The notional is at most `max_order_value`.
@@ -96,7 +96,7 @@ pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> Finding 
     };
     let limit = subject.rules.safety.max_order_value;
     Finding::compared(notional, limit, "usd", SAFETY)
-        .unless(notional <= limit, || "the order is worth more than one order may be".to_owned())
+        .unless(notional <= limit, || "the order is worth more than one order may be")
 }
 
 fn no_notional(facts: &OrderFacts) -> &'static str {
@@ -109,7 +109,7 @@ pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> Finding {
         return Finding::unknown("size", INSTRUMENTS, NO_INSTRUMENT);
     };
     Finding::compared(facts.size, instrument.max_size, "size", INSTRUMENTS)
-        .unless(facts.size <= instrument.max_size, || "larger than one order may be".to_owned())
+        .unless(facts.size <= instrument.max_size, || "larger than one order may be")
 }
 
 /// An order against the strategy's position is at most what is left to reduce. At fill it is clamped to

@@ -1,6 +1,7 @@
 //! What the checks look at, computed once: whatever does not depend on the size of the order is found
 //! here, so that headroom can try many sizes.
 
+use super::limits::Around;
 use crate::rules::Rulebook;
 use crate::rules::instruments::Instrument;
 use crate::trading::book::Book;
@@ -78,6 +79,8 @@ pub struct OrderFacts<'a> {
     pub equity: Option<Amount>,
     /// What fractions are taken of. None if equity is unknown.
     pub capital_base: Option<Amount>,
+    /// What limits count besides it.
+    pub around: Around,
 }
 
 impl<'a> Subject<'a> {
@@ -133,15 +136,13 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The same request with another size.
-    pub fn with_size(&self, size: Amount) -> Subject<'a> {
-        let mut subject = self.clone();
-        if let Some(facts) = &mut subject.order {
+    /// Makes it the same request with another size.
+    pub fn resize(&mut self, size: Amount) {
+        if let Some(facts) = &mut self.order {
             facts.size = size;
             facts.class = classify(size, facts.capacity);
-            subject.kind = kind_of(facts.class);
+            self.kind = kind_of(facts.class);
         }
-        subject
     }
 }
 
@@ -177,6 +178,7 @@ fn order_facts<'a>(
         worst_entry: market.and_then(|market| worst_entry(&terms, &market, rules.safety.entry_slippage)),
         equity,
         capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
+        around: Around::default(),
     }
 }
 

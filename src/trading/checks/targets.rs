@@ -14,7 +14,7 @@ pub(super) fn cancel_ok(subject: &Subject) -> Finding {
             return Finding::yes_no(Some("there is no such order".to_owned()), STATE);
         };
         let mut finding = Finding::yes_no(None, STATE);
-        finding.reason = Some(format!("nothing to do: `{}` is no longer open", closed.order_id));
+        finding.reason = Some(format!("nothing to do: `{}` is no longer open", closed.order_id).into());
         return finding;
     };
     let is_stop = order.role == OrderRole::Protective;
@@ -42,7 +42,7 @@ pub(super) fn tighten_ok(subject: &Subject) -> Finding {
     }
     if new == old {
         let mut finding = finding;
-        finding.reason = Some("nothing to do: the stop is there already".to_owned());
+        finding.reason = Some("nothing to do: the stop is there already".into());
         return finding;
     }
     let (is_tighter, rule) = match stop.side {
@@ -55,7 +55,7 @@ pub(super) fn tighten_ok(subject: &Subject) -> Finding {
     match fresh_mark(subject, stop) {
         None => {
             let mut finding = finding;
-            finding.reason = Some("no fresh price: not compared with the market".to_owned());
+            finding.reason = Some("no fresh price: not compared with the market".into());
             finding
         }
         Some(mark) => {
