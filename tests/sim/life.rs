@@ -408,6 +408,7 @@ impl Life {
 
     /// Every answer that stands there now can have been read.
     pub(super) fn clients_look(&mut self) -> Result<(), String> {
+        let may_be_half = self.power_was_cut || self.disk.has_failed();
         let mut bad = None;
         for dir in ["out", "out/solo"] {
             self.disk.each_in(&Path::new("spool").join(dir), |name, bytes| {
@@ -424,7 +425,7 @@ impl Life {
                         self.seen.entry(path).or_default().insert(bytes.to_vec(), answer.audit_ref);
                     }
                     // Half an answer is seen only after the power went, or a sync failed.
-                    _ if self.power_was_cut || self.disk.has_failed() => {}
+                    _ if may_be_half => {}
                     _ => bad = Some(format!("{path} is half an answer though the power never went")),
                 }
             });
