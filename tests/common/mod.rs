@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "figures and what was skipped")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
+pub mod dice;
 pub mod ledger_files;
 pub mod memory_disk;
 pub mod place;
@@ -18,6 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+pub use dice::Dice;
 use spoolgate::gate::record::{Decision, Record, Ruling};
 use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
@@ -34,30 +36,6 @@ use tempfile::TempDir;
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
-
-/// Numbers from a seed (SplitMix64), so that a failure can be played again.
-pub struct Dice(u64);
-
-impl Dice {
-    /// Dice with this seed.
-    pub fn new(seed: u64) -> Dice {
-        Dice(seed)
-    }
-
-    /// The next number.
-    pub fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.roll() % n
-    }
-}
 
 /// Runs the program over a home.
 pub fn spoolgate(home: &Path, args: &[&str]) -> Output {

@@ -476,7 +476,7 @@ impl SimDisk {
         let world = World {
             medium_kind,
             lie,
-            dice: Dice::new(seed),
+            dice: Dice::apart(seed),
             inodes: BTreeMap::new(),
             last_inode: 0,
             names: BTreeMap::new(),

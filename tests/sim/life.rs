@@ -171,7 +171,7 @@ pub fn tell(seed: u64, recoveries: u64) -> (Result<Tally, String>, Vec<String>) 
 
 impl Life {
     pub(super) fn new(seed: u64, lie: Option<Lie>) -> Life {
-        let mut dice = Dice::new(seed);
+        let mut dice = Dice::apart(seed);
         let medium = if dice.one_in(2) { Medium::Journal } else { Medium::Strict };
         let clock = Arc::new(SimClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
         let disk = Arc::new(SimDisk::new(dice.roll(), medium, lie, clock.clone()));
@@ -208,7 +208,7 @@ impl Life {
         ));
         // Founding a home and dying at it is for the tests of `init`.
         disk.settle();
-        let mut agents = Agents::new(keys, Dice::new(dice.roll()));
+        let mut agents = Agents::new(keys, Dice::apart(dice.roll()));
         for (name, bytes) in first {
             agents.drop_file(&disk, Origin::Flat, &name, bytes, true);
         }

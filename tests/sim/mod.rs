@@ -4,6 +4,7 @@ pub mod agents;
 pub mod check;
 pub mod clock;
 pub mod device;
+#[path = "../common/dice.rs"]
 pub mod dice;
 pub mod disk;
 pub mod ledger;

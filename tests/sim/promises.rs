@@ -29,7 +29,7 @@ fn outcomes(kind: Medium, path: &str, act: impl Fn(&SimDisk)) -> BTreeSet<Option
     let outcome = |seed| {
         let disk = disk(kind, seed);
         act(&disk);
-        disk.power_cut(&mut Dice::new(seed));
+        disk.power_cut(&mut Dice::apart(seed));
         disk.get(Path::new(path))
     };
     (0..400).map(outcome).collect()
@@ -88,7 +88,7 @@ fn after_a_failed_sync_no_later_one_helps() {
     assert!(disk.holds(Path::new(LOG), b"oldnew"), "the pages are still seen");
     log.drop_cache(0).unwrap();
     assert!(disk.holds(Path::new(LOG), b"old\0\0\0"), "the medium has nothing under them");
-    disk.power_cut(&mut Dice::new(1));
+    disk.power_cut(&mut Dice::apart(1));
     assert!(disk.holds(Path::new(LOG), b"old"), "not even their length");
 }
 
@@ -99,7 +99,7 @@ fn a_rename_is_never_half_done() {
         disk.put(Path::new("request"), b"r", true);
         disk.rename(Path::new("request"), Path::new("claim")).unwrap();
         disk.rename(Path::new("claim"), Path::new("kept")).unwrap();
-        disk.power_cut(&mut Dice::new(seed));
+        disk.power_cut(&mut Dice::apart(seed));
         disk.files().len()
     };
     assert!((0..400).all(|seed| both(seed) == 2), "one of three names, and the log");

@@ -1,5 +1,7 @@
 //! Chance from a seed: the same seed throws the same dice on every machine.
 
+#![allow(dead_code, reason = "not every test binary uses all of it")]
+
 /// SplitMix64 (Steele, Lea, Flood, OOPSLA 2014).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
@@ -7,6 +9,11 @@ pub struct Dice(u64);
 impl Dice {
     /// From a seed.
     pub fn new(seed: u64) -> Dice {
+        Dice(seed)
+    }
+
+    /// From one of many seeds side by side, which must not throw the same numbers one after the other.
+    pub fn apart(seed: u64) -> Dice {
         Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5eed)
     }
 
