@@ -1,0 +1,3 @@
+//! The council: role verdicts in, one decision out, computed evidence beside opinion. Pure.
+
+pub mod finding;
