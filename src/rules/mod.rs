@@ -2,10 +2,12 @@
 //! hash. Pure but for `load`, which reads the folder.
 
 pub mod bundle;
+pub mod evidence;
 pub mod instruments;
 pub mod load;
 pub mod principals;
 pub mod rates;
+pub mod roles;
 pub mod rulebook;
 pub mod safety;
 pub mod strategies;

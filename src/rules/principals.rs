@@ -44,6 +44,10 @@ pub struct PrincipalRule {
     /// Its own bound on the age of requests, in seconds; absent: that of safety.yaml.
     #[serde(default)]
     pub request_age_max_s: Option<u32>,
+    /// Council roles it may speak for; feeds have none. Once compiled, those of the roster by their name there;
+    /// any other name is a role whose objection counts and whose approval does not.
+    #[serde(default)]
+    pub council_roles: Vec<String>,
 }
 
 /// The file.

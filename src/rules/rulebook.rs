@@ -7,6 +7,7 @@ use super::bundle::Bundle;
 use super::instruments::{Instrument, InstrumentsFile};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
+use super::roles::{self, Roles};
 use super::safety::Safety;
 use super::strategies::Strategy;
 use super::theses::{self, Thesis};
@@ -70,6 +71,8 @@ pub struct Rulebook {
     pub theses: BTreeMap<ThesisSlug, Thesis>,
     /// Quotas of the spools; none: whatever comes is claimed.
     pub rates: Option<Rates>,
+    /// The council; the shipped one where the home has no file.
+    pub roles: Roles,
 }
 
 impl Rulebook {
@@ -85,12 +88,14 @@ impl Rulebook {
         let mut strategies = BTreeMap::new();
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
+        let mut roles = None;
         for (path, text) in &bundle.files {
             match path.as_str() {
                 "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
                 "rules/principals.yaml" => principals = read_principals(path, text)?,
                 "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
                 "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
+                roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
                         let strategy: Strategy = yaml::read(path, text)?;
@@ -112,6 +117,8 @@ impl Rulebook {
         if let Some(rates) = &mut rates {
             rates.resolve(&principals)?;
         }
+        let roles = roles.map_or_else(Roles::shipped, Ok)?;
+        resolve_council_roles(&mut principals, &roles)?;
         let book = Rulebook {
             hash: bundle.hash(),
             safety,
@@ -120,6 +127,7 @@ impl Rulebook {
             strategies,
             theses: theses_by_slug,
             rates,
+            roles,
         };
         book.check_references()?;
         Ok(book)
@@ -187,6 +195,24 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
         }
     }
     Ok(by_name)
+}
+
+/// Feeds deliver figures that others are judged by; their keys stay out of the judging.
+fn resolve_council_roles(
+    principals: &mut BTreeMap<Principal, PrincipalRule>,
+    roles: &Roles,
+) -> Result<(), RulebookError> {
+    for (name, rule) in principals {
+        let fail = |what: String| {
+            let message = format!("principal `{name}`: {what}");
+            RulebookError::new("rules/principals.yaml", None, message)
+        };
+        if rule.role == Role::Feed && !rule.council_roles.is_empty() {
+            return Err(fail("a feed speaks for no council role".to_owned()));
+        }
+        rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
+    }
+    Ok(())
 }
 
 fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrument>, RulebookError> {

@@ -11,6 +11,7 @@ pub mod ids;
 pub mod json;
 pub mod orders;
 pub mod signing;
+pub mod text;
 pub mod time;
 
 /// An enum of plain words as a JSON string. Without this serde also reads `{"buy":null}` as `"buy"`.

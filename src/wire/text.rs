@@ -1,0 +1,163 @@
+//! Text from outside that people and models will read: nothing in it may move a cursor, turn the reading
+//! direction or be there unseen.
+
+/// Characters that print nothing, or change how others print, beyond what `char::is_control` and
+/// `char::is_whitespace` know: a fixed table, so that a newer compiler never changes an old decision.
+const UNSEEN: [(u32, u32); 41] = [
+    (0x00ad, 0x00ad),
+    (0x034f, 0x034f),
+    (0x0600, 0x0605),
+    (0x061c, 0x061c),
+    (0x06dd, 0x06dd),
+    (0x070f, 0x070f),
+    (0x0890, 0x0891),
+    (0x08e2, 0x08e2),
+    (0x115f, 0x1160),
+    (0x17b4, 0x17b5),
+    (0x180b, 0x180f),
+    (0x200b, 0x200f),
+    (0x2028, 0x202e),
+    (0x2060, 0x206f),
+    (0x2800, 0x2800),
+    (0x3164, 0x3164),
+    (0xe000, 0xf8ff),
+    (0xfdd0, 0xfdef),
+    (0xfe00, 0xfe0f),
+    (0xfeff, 0xfeff),
+    (0xffa0, 0xffa0),
+    (0xfff0, 0xfffb),
+    (0xfffe, 0xffff),
+    (0x110bd, 0x110bd),
+    (0x110cd, 0x110cd),
+    (0x13430, 0x1343f),
+    (0x1bca0, 0x1bca3),
+    (0x1d173, 0x1d17a),
+    (0x1fffe, 0x1ffff),
+    (0x2fffe, 0x2ffff),
+    (0x3fffe, 0x3ffff),
+    (0x4fffe, 0x4ffff),
+    (0x5fffe, 0x5ffff),
+    (0x6fffe, 0x6ffff),
+    (0x7fffe, 0x7ffff),
+    (0x8fffe, 0x8ffff),
+    (0x9fffe, 0x9ffff),
+    (0xafffe, 0xaffff),
+    (0xbfffe, 0xbffff),
+    (0xcfffe, 0xcffff),
+    (0xdfffe, 0x10_ffff),
+];
+
+/// Whether the character is the space or leaves a mark of its own: no control, no other white space, no
+/// bidirectional or zero-width character, no variation selector, nothing for private use. Letters that are
+/// assigned later than this table count as printable.
+pub fn is_printable(c: char) -> bool {
+    if c.is_ascii() {
+        return matches!(c, ' '..='~');
+    }
+    let code = u32::from(c);
+    let unseen = UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&code));
+    !(unseen || c.is_control() || c.is_whitespace())
+}
+
+/// One line: what is not printable becomes a space, spaces are collapsed and cut off at the ends, and what
+/// is left is cut to `chars_max` characters.
+pub fn clean(text: &str, chars_max: usize) -> String {
+    let mut line = String::new();
+    let mut chars = 0;
+    for c in text.chars() {
+        let c = if is_printable(c) { c } else { ' ' };
+        if c == ' ' && (line.is_empty() || line.ends_with(' ')) {
+            continue;
+        }
+        if chars == chars_max {
+            break;
+        }
+        line.push(c);
+        chars += 1;
+    }
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// What two spellings of the same words have in common: their letters and digits in lower case.
+pub fn fold(text: &str) -> String {
+    text.chars()
+        .filter(|c| is_printable(*c))
+        .flat_map(char::to_lowercase)
+        .filter(|c| c.is_alphanumeric())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_becomes_one_space() {
+        let hidden = [
+            '\0',
+            '\t',
+            '\n',
+            '\r',
+            '\u{1b}',
+            '\u{7f}',
+            '\u{85}',
+            '\u{9b}',
+            '\u{a0}',
+            '\u{ad}',
+            '\u{61c}',
+            '\u{115f}',
+            '\u{200b}',
+            '\u{200d}',
+            '\u{200e}',
+            '\u{2028}',
+            '\u{202e}',
+            '\u{2066}',
+            '\u{3000}',
+            '\u{e000}',
+            '\u{fe0f}',
+            '\u{feff}',
+            '\u{fff9}',
+            '\u{ffff}',
+            '\u{e0041}',
+            '\u{e0100}',
+            '\u{10ffff}',
+        ];
+        for c in hidden {
+            assert!(!is_printable(c), "{}", c.escape_unicode());
+            assert_eq!(clean(&format!("{c}a{c}{c} b{c}"), 9), "a b", "{}", c.escape_unicode());
+        }
+        for c in [' ', '~', 'é', 'ß', '量', '\u{301}', '😀', '𝄞', '€', '\u{fffd}'] {
+            assert!(is_printable(c), "{}", c.escape_unicode());
+        }
+    }
+
+    #[test]
+    fn text_is_cut_to_characters_and_never_ends_in_a_space() {
+        for (text, max, expect) in [
+            ("abc", 3, "abc"),
+            ("abcd", 3, "abc"),
+            ("ab cd", 3, "ab"),
+            ("  éé  é", 4, "éé é"),
+            ("", 3, ""),
+            ("\n", 3, ""),
+            ("a", 0, ""),
+        ] {
+            assert_eq!(clean(text, max), expect, "{text:?} {max}");
+        }
+    }
+
+    #[test]
+    fn folding_sees_through_case_punctuation_and_hidden_characters() {
+        for (text, expect) in [
+            ("Risk Officer", "riskofficer"),
+            ("RISK_officer!", "riskofficer"),
+            ("r\u{200b}isk-Officer", "riskofficer"),
+            ("Ж 1", "ж1"),
+            ("…", ""),
+        ] {
+            assert_eq!(fold(text), expect, "{text:?}");
+        }
+        assert_ne!(fold("R\u{456}sk Officer"), "riskofficer", "another alphabet");
+    }
+}
