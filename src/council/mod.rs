@@ -1,3 +1,10 @@
 //! The council: role verdicts in, one decision out, computed evidence beside opinion. Pure.
 
+pub mod aggregate;
+mod axes;
+pub mod brief;
+pub mod complete;
+mod confidence;
 pub mod finding;
+pub mod seats;
+mod text;

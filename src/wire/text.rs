@@ -2,7 +2,7 @@
 //! direction or be there unseen.
 
 /// Characters that print nothing, or change how others print, beyond what `char::is_control` and
-/// `char::is_whitespace` know: a fixed table, so that a newer compiler never changes an old decision.
+/// `char::is_whitespace` know, in rising order: a fixed table, so that a newer compiler never changes an old decision.
 const UNSEEN: [(u32, u32); 41] = [
     (0x00ad, 0x00ad),
     (0x034f, 0x034f),
@@ -55,7 +55,8 @@ pub fn is_printable(c: char) -> bool {
         return matches!(c, ' '..='~');
     }
     let code = u32::from(c);
-    let unseen = UNSEEN.iter().any(|(first, last)| (*first..=*last).contains(&code));
+    let place = UNSEEN.partition_point(|(_, last)| *last < code);
+    let unseen = UNSEEN.get(place).is_some_and(|(first, _)| *first <= code);
     !(unseen || c.is_control() || c.is_whitespace())
 }
 
@@ -91,6 +92,12 @@ pub fn fold(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_table_rises() {
+        assert!(UNSEEN.iter().all(|(first, last)| first <= last));
+        assert!(UNSEEN.windows(2).all(|pair| pair[0].1 < pair[1].0));
+    }
 
     #[test]
     fn what_cannot_be_seen_becomes_one_space() {

@@ -1,0 +1,275 @@
+//! From votes to seats: each vote is read as the worst that it can mean, and all votes of a role become one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use super::confidence::{self, Confidence};
+use super::finding::{Evidence, Finding};
+use crate::rules::roles::{RoleRule, Roles};
+use crate::wire::council::{Axis, ChangeType, ChecklistItem, RoleVerdict, Severity, Stance};
+use crate::wire::text;
+
+/// Longest name of a role that is shown, characters.
+const NAME_CHARS_MAX: usize = 64;
+
+/// A check that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailedCheck {
+    /// Its id, or its question where it has none.
+    pub check: String,
+    /// What to say of it.
+    pub message: String,
+    /// The axis it counts on.
+    pub axis: Axis,
+    /// How much it counts.
+    pub severity: Severity,
+    /// Whether the message may head the decision's text.
+    pub headline: bool,
+}
+
+/// All votes of one role.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Seat {
+    /// The role as the roster names it, or as it names itself.
+    pub role: String,
+    /// The worst of its votes.
+    pub verdict: Stance,
+    /// Whether the gate's own arithmetic is among them.
+    pub computed: bool,
+    /// How many different votes were filed.
+    pub votes: usize,
+    /// Why votes count for less than they say.
+    pub notes: Vec<String>,
+    /// What worries it.
+    pub concerns: Vec<String>,
+    /// What it wants done.
+    pub required_actions: Vec<String>,
+    /// Checks that failed, computed ones first.
+    pub failed_checks: Vec<FailedCheck>,
+}
+
+/// Who sat where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seating {
+    /// Seats of required roles that are filled, in roster order.
+    pub seats: Vec<Seat>,
+    /// Names of those that are not, in roster order.
+    pub empty: Vec<String>,
+    /// Votes of all other roles, by folded name.
+    pub foreign: Vec<Seat>,
+}
+
+impl Seating {
+    /// The seat of a role of the roster.
+    pub fn of(&self, role: &RoleRule) -> Option<&Seat> {
+        self.seats.iter().find(|seat| seat.role == role.name)
+    }
+
+    /// Names of the seats with this verdict.
+    pub fn names(&self, verdict: Stance) -> Vec<&str> {
+        self.seats.iter().filter(|seat| seat.verdict == verdict).map(|seat| seat.role.as_str()).collect()
+    }
+}
+
+/// Seats every vote. Neither the order nor the number of equal votes matters.
+pub(super) fn seat(
+    change: ChangeType,
+    votes: &[RoleVerdict],
+    evidence: &[Evidence],
+    roles: &Roles,
+) -> Seating {
+    let mut by_key: BTreeMap<String, Merger<'_>> = BTreeMap::new();
+    for computed in in_canonical_order(evidence) {
+        merger(&mut by_key, &computed.role, roles).compute(computed);
+    }
+    for vote in in_canonical_order(votes) {
+        merger(&mut by_key, &vote.role, roles).file(vote);
+    }
+    let (mut seats, mut empty) = (Vec::new(), Vec::new());
+    for role in roles.required(change) {
+        match by_key.remove(&roles.key(&role.name)) {
+            Some(merger) => seats.push(merger.seat),
+            None => empty.push(role.name.clone()),
+        }
+    }
+    Seating { seats, empty, foreign: by_key.into_values().map(|merger| merger.seat).collect() }
+}
+
+/// Each value once, in the order of its bytes as JSON.
+fn in_canonical_order<T: Serialize>(values: &[T]) -> impl Iterator<Item = &T> {
+    // Values that came in as JSON, and strings and numbers, always serialise.
+    let by_bytes: BTreeMap<Vec<u8>, &T> =
+        values.iter().map(|value| (serde_json::to_vec(value).unwrap_or_default(), value)).collect();
+    by_bytes.into_values()
+}
+
+fn merger<'a, 'b>(
+    by_key: &'b mut BTreeMap<String, Merger<'a>>,
+    spelling: &str,
+    roles: &'a Roles,
+) -> &'b mut Merger<'a> {
+    by_key.entry(roles.key(spelling)).or_insert_with(|| Merger::new(spelling, roles))
+}
+
+/// One seat on its way.
+struct Merger<'a> {
+    seat: Seat,
+    role: Option<&'a RoleRule>,
+    roles: &'a Roles,
+    concerns: BTreeSet<String>,
+    actions: BTreeSet<String>,
+    /// Places of the failed checks. The axis belongs to the key: a copy of a check on another axis must not take
+    /// the place of the first.
+    checks: BTreeMap<(String, Axis), usize>,
+}
+
+impl<'a> Merger<'a> {
+    fn new(spelling: &str, roles: &'a Roles) -> Merger<'a> {
+        let role = roles.resolve(spelling);
+        let shown = text::clean(spelling, NAME_CHARS_MAX);
+        let name =
+            role.map(|role| role.name.clone()).or_else(|| Some(shown).filter(|shown| !shown.is_empty()));
+        let seat = Seat {
+            role: name.unwrap_or_else(|| "a role without a name".to_owned()),
+            verdict: Stance::Approve,
+            computed: false,
+            votes: 0,
+            notes: Vec::new(),
+            concerns: Vec::new(),
+            required_actions: Vec::new(),
+            failed_checks: Vec::new(),
+        };
+        let (concerns, actions, checks) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
+        Merger { seat, role, roles, concerns, actions, checks }
+    }
+
+    /// Adds the gate's own rows.
+    fn compute(&mut self, evidence: &Evidence) {
+        self.seat.computed = true;
+        let failed = |least: Severity| {
+            evidence.findings.iter().any(|row| row.pass == Some(false) && row.severity >= least)
+        };
+        self.lower(evidence.verdict);
+        if failed(Severity::Blocker) {
+            self.lower(Stance::Reject);
+        }
+        if failed(Severity::Major) {
+            self.lower(Stance::NeedsMoreInfo);
+        }
+        if evidence.findings.is_empty() {
+            self.weaken(Some(evidence.verdict), "computed nothing".to_owned());
+        }
+        for row in evidence.findings.iter().filter(|row| row.pass == Some(false)) {
+            let check = self.computed_check(row);
+            self.fail(&row.check_id, &row.question, check);
+        }
+        self.want(&evidence.required_actions);
+    }
+
+    /// Adds a filed vote.
+    fn file(&mut self, vote: &RoleVerdict) {
+        self.seat.votes += 1;
+        let stance = Stance::parse(&vote.verdict);
+        if stance.is_none() {
+            let word = text::clean(&vote.verdict, NAME_CHARS_MAX);
+            self.note(format!("`{word}` is no verdict: it counts as NEEDS_MORE_INFO"));
+        }
+        self.lower(stance.unwrap_or(Stance::NeedsMoreInfo));
+        let floor = self.roles.confidence_floor(self.role);
+        match confidence::read(vote.confidence_score.as_ref(), floor) {
+            Confidence::Enough => {}
+            Confidence::Absent => self.weaken(stance, "approves without a confidence".to_owned()),
+            Confidence::Invalid => {
+                self.weaken(stance, "approves with a confidence that is not from 0 to 1".to_owned())
+            }
+            Confidence::Low => self.weaken(stance, format!("approves with a confidence below {floor}")),
+        }
+        if vote.checklist_results.is_empty() {
+            self.weaken(stance, "approves with an empty checklist".to_owned());
+        }
+        for item in vote.checklist_results.iter().filter(|item| item.pass == Some(false)) {
+            self.weaken(stance, "approves against a failed check of its own".to_owned());
+            // A role off the roster has no axis of its own, and its checks count on none.
+            if let Some(role) = self.role {
+                let check = self.filed_check(item, role);
+                self.fail(item.check_id.as_deref().unwrap_or_default(), &item.question, check);
+            }
+        }
+        for concern in &vote.concerns {
+            let concern = self.clean(concern);
+            if !concern.is_empty() && self.concerns.insert(text::fold(&concern)) {
+                self.seat.concerns.push(concern);
+            }
+        }
+        self.want(&vote.required_actions);
+    }
+
+    fn lower(&mut self, stance: Stance) {
+        self.seat.verdict = self.seat.verdict.min(stance);
+    }
+
+    /// An approval that counts as NEEDS_MORE_INFO.
+    fn weaken(&mut self, stance: Option<Stance>, why: String) {
+        if stance == Some(Stance::Approve) {
+            self.lower(Stance::NeedsMoreInfo);
+            self.note(format!("{why}: it counts as NEEDS_MORE_INFO"));
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        if !self.seat.notes.contains(&note) {
+            self.seat.notes.push(note);
+        }
+    }
+
+    fn want(&mut self, actions: &[String]) {
+        for action in actions {
+            let action = self.clean(action);
+            if !action.is_empty() && self.actions.insert(text::fold(&action)) {
+                self.seat.required_actions.push(action);
+            }
+        }
+    }
+
+    fn computed_check(&self, row: &Finding) -> FailedCheck {
+        FailedCheck {
+            check: self.clean(&row.check_id),
+            message: self.clean(row.message.as_deref().unwrap_or(&row.question)),
+            axis: row.axis,
+            severity: row.severity,
+            headline: row.headline,
+        }
+    }
+
+    /// Axis, severity and headline are the gate's to say: whoever files a check must not choose what it costs.
+    fn filed_check(&self, item: &ChecklistItem, role: &RoleRule) -> FailedCheck {
+        FailedCheck {
+            check: self.clean(item.check_id.as_deref().unwrap_or(&item.question)),
+            message: self.clean(&item.question),
+            axis: role.fail_axis(),
+            severity: Severity::Major,
+            headline: false,
+        }
+    }
+
+    /// Adds a failed check; of two on one axis the worse severity counts, and the words of the first.
+    fn fail(&mut self, check_id: &str, question: &str, failed: FailedCheck) {
+        let id = Some(text::fold(check_id)).filter(|id| !id.is_empty());
+        let key = (id.unwrap_or_else(|| text::fold(question)), failed.axis);
+        let known = self.checks.get(&key).and_then(|place| self.seat.failed_checks.get_mut(*place));
+        if let Some(known) = known {
+            known.severity = known.severity.max(failed.severity);
+            known.headline |= failed.headline;
+            return;
+        }
+        self.checks.insert(key, self.seat.failed_checks.len());
+        self.seat.failed_checks.push(failed);
+    }
+
+    fn clean(&self, text: &str) -> String {
+        text::clean(text, usize::from(self.roles.text.chars_max))
+    }
+}
