@@ -127,10 +127,13 @@ pub fn check_message(message: &str) {
 
 /// Whether the file is signed, from its JSON alone.
 fn is_good(file: &[u8], envelope: &Envelope) -> bool {
-    let Ok(fields) = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(file) else {
+    // Values as text: a payload may hold numbers that this library has no room for.
+    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, Box<serde_json::value::RawValue>>>(file) else {
         return false;
     };
-    let field = |name: &str| fields.get(name).and_then(|value| value.as_str()).unwrap_or_default().to_owned();
+    let field = |name: &str| -> String {
+        fields.get(name).and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
+    };
     let raw = raw_payload(file);
     let hash = hex(&Sha256::digest(raw.as_bytes()));
     let message = format!("{}|{}|{}|{hash}", field("id"), field("timestamp"), field("action"));
