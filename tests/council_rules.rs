@@ -7,12 +7,16 @@
 mod dice;
 #[path = "council_rules/example.rs"]
 mod example;
+#[path = "council_rules/junk.rs"]
+mod junk;
 #[path = "council_rules/oracle.rs"]
 mod oracle;
 #[path = "council_rules/properties.rs"]
 mod properties;
 #[path = "council_rules/random.rs"]
 mod random;
+#[path = "council_rules/tables.rs"]
+mod tables;
 
 use std::collections::BTreeMap;
 
@@ -22,7 +26,7 @@ use spoolgate::rules::roles::Roles;
 use spoolgate::wire::council::Stance;
 
 /// Councils of a plain test run.
-const FEW: u64 = 1_000;
+const FEW: u64 = 500;
 
 /// Councils of the long one.
 const MANY: u64 = 100_000;
@@ -50,7 +54,7 @@ fn every_property(councils: u64) {
 }
 
 #[test]
-fn every_property_over_1_000_councils() {
+fn every_property_over_500_councils() {
     every_property(FEW);
 }
 
