@@ -225,6 +225,31 @@ fn what_votes_cost() {
 }
 
 #[test]
+fn of_several_caps_the_least_counts() {
+    let shared = |from: &str, to: &str, away: usize, voting: usize, verdict: &str, axis: Axis| {
+        let mut case = Case::with("DECLARE_PASS", shipped_but(from, to));
+        case.votes[voting].verdict = verdict.to_owned();
+        case.votes.remove(away);
+        case.score(axis)
+    };
+    for (verdict, expect) in [(NO, 40), (OPEN, 50), (YES, 50)] {
+        let (auditor, engineer) = ("[code_correctness]", "[implications]");
+        let both = "[code_correctness, implications]";
+        assert_eq!(
+            shared(auditor, both, CA, IE, verdict, Axis::Implications),
+            expect,
+            "absent before {verdict}"
+        );
+        let both = "[implications, code_correctness]";
+        assert_eq!(
+            shared(engineer, both, IE, CA, verdict, Axis::CodeCorrectness),
+            expect,
+            "{verdict} before absent"
+        );
+    }
+}
+
+#[test]
 fn what_concerns_cost() {
     for (concerns, expect) in [(0, 100), (1, 90), (2, 80), (3, 70), (4, 70), (9, 70)] {
         let mut case = Case::pass();
