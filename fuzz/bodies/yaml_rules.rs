@@ -4,11 +4,12 @@
 use serde_yaml::Value;
 use spoolgate::rules::{Bundle, Rulebook};
 use spoolgate::wire::amount::Amount;
+use spoolgate::wire::council::ChangeType;
 
 use super::rulebook;
 
 /// Every key that may stand anywhere in each of [`rulebook::FILES`].
-const KEYS: [&[&str]; 5] = [
+const KEYS: [&[&str]; 6] = [
     &[
         "max_total_capital",
         "max_single_position",
@@ -30,7 +31,7 @@ const KEYS: [&[&str]; 5] = [
         "exit_age_max_s",
         "clock_gap_max_s",
     ],
-    &["principals", "name", "role", "strategies", "spool", "request_age_max_s"],
+    &["principals", "name", "role", "strategies", "spool", "request_age_max_s", "council_roles"],
     &[
         "instruments",
         "symbol",
@@ -52,6 +53,57 @@ const KEYS: [&[&str]; 5] = [
     ],
     &["name", "status", "instruments", "directions", "stop_distance", "min", "max"],
     &["slug", "strategy", "symbol", "direction", "expires", "invalid_below", "invalid_above"],
+    &[
+        "roles",
+        "name",
+        "aliases",
+        "primary_axes",
+        "concern_axis",
+        "computed",
+        "command",
+        "program",
+        "args",
+        "time_limit_s",
+        "output_bytes_max",
+        "confidence_floor",
+        "checklist",
+        "weights",
+        "start",
+        "reject",
+        "unsure",
+        "deduct",
+        "cap",
+        "failed_check",
+        "failed_minor",
+        "concern",
+        "per_role_max",
+        "absent_cap",
+        "not_assessed_cap",
+        "axis_floor",
+        "reject_below",
+        "unsure_below",
+        "text",
+        "chars_max",
+        "significant_below",
+        "material_below",
+        "sound_from",
+        "placeholders",
+        "whole",
+        "line_starts",
+        "changes",
+        "DECLARE_PASS",
+        "FREEZE_SPEC",
+        "UPDATE_CONFIG",
+        "CODE_REFACTOR",
+        "required_roles",
+        "veto_roles",
+        "required_artifacts",
+        "required_metrics",
+        "deadline_s",
+        "floors",
+        "axis",
+        "evidence",
+    ],
 ];
 
 /// The first byte says which file, the rest is its text.
@@ -129,6 +181,15 @@ fn check_limits(rules: &Rulebook) {
         assert!(strategy.instruments.iter().all(|symbol| rules.instruments.contains_key(symbol)));
         assert!(strategy.stop_distance.min.is_positive() && strategy.stop_distance.max < Amount::ONE);
     }
+    for change in ChangeType::ALL {
+        let rule = rules.roles.change(change);
+        assert!(!rule.required_roles.is_empty() && rule.deadline_s > 0, "{rule:?}");
+        assert!(rule.veto_roles.iter().all(|role| rule.required_roles.contains(role)), "{rule:?}");
+        assert_eq!(rules.roles.required(change).count(), rule.required_roles.len(), "{rule:?}");
+    }
+    let weights = rules.roles.weights;
+    let caps = [weights.reject.cap, weights.absent_cap, weights.unsure.cap, 100];
+    assert!(caps.is_sorted() && weights.unsure.deduct <= weights.reject.deduct, "{weights:?}");
     for (name, principal) in &rules.principals {
         assert_eq!(name, &principal.name);
         assert!(principal.strategies.iter().all(|strategy| rules.strategies.contains_key(strategy)));

@@ -159,8 +159,9 @@ impl<'a> Merger<'a> {
         if failed(Severity::Major) {
             self.lower(Stance::NeedsMoreInfo);
         }
-        if evidence.findings.is_empty() {
-            self.weaken(Some(evidence.verdict), "computed nothing".to_owned());
+        // Not only of no rows at all: there a failed minor row, which weakens nothing by itself, would help.
+        if !evidence.findings.iter().any(|row| row.pass == Some(true)) {
+            self.weaken(Some(evidence.verdict), "approves and no computed check passed".to_owned());
         }
         for row in evidence.findings.iter().filter(|row| row.pass == Some(false)) {
             let check = self.computed_check(row);

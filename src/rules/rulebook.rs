@@ -319,6 +319,61 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
 mod tests {
     use super::*;
 
+    fn with_principal(line: &str) -> Result<Rulebook, String> {
+        let principals = format!("principals:\n  - name: somebody\n    {line}\n");
+        let safety = include_str!("../../rules/safety.yaml").to_owned();
+        let files =
+            [("rules/safety.yaml".to_owned(), safety), ("rules/principals.yaml".to_owned(), principals)];
+        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn who_may_speak_for_a_council_role() {
+        let book = with_principal("role: agent\n    council_roles: [r.o., Compliance]").unwrap();
+        let rule = book.principals.values().next().unwrap();
+        assert_eq!(rule.council_roles, ["Risk Officer", "Compliance"]);
+        for (spelling, may) in [
+            ("Risk Officer", true),
+            ("RO", true),
+            ("risk_officer", true),
+            ("compliance!", true),
+            ("Code Auditor", false),
+            ("Risk Officers", false),
+            ("", false),
+            ("\u{200b}", false),
+        ] {
+            assert_eq!(book.roles.may_speak_for(rule, spelling), may, "{spelling:?}");
+        }
+        for (line, expect) in [
+            ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
+            ("role: human\n    council_roles: [RO, Risk Officer]", "`Risk Officer` stands twice"),
+            ("role: human\n    council_roles: [Chair, chair]", "`chair` stands twice"),
+            ("role: human\n    council_roles: [\"--\"]", "is no name of a role"),
+            ("role: human\n    council_roles: [\"a\\u202eb\"]", "is no name of a role"),
+        ] {
+            let error = with_principal(line).unwrap_err();
+            assert!(error.starts_with("rules/principals.yaml: principal `somebody`:"), "{error}");
+            assert!(error.contains(expect), "{line}: {error}");
+        }
+        assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+    }
+
+    #[test]
+    fn a_home_s_own_council_counts_and_the_shipped_one_stands_in() {
+        let safety = include_str!("../../rules/safety.yaml").to_owned();
+        let own = roles::SHIPPED.replacen("confidence_floor: 0.6", "confidence_floor: 0.7", 1);
+        let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
+        let floor = |files: &BTreeMap<String, String>| {
+            Rulebook::compile(&Bundle { files: files.clone() })
+                .map(|book| book.roles.confidence_floor.to_string())
+        };
+        assert_eq!(floor(&files).unwrap(), "0.6");
+        files.insert(roles::PATH.to_owned(), own);
+        assert_eq!(floor(&files).unwrap(), "0.7");
+        files.insert(roles::PATH.to_owned(), "roles: []".to_owned());
+        assert_eq!(floor(&files).unwrap_err().file, roles::PATH);
+    }
+
     #[test]
     fn exits_may_be_a_day_old_and_no_older() {
         let shipped = include_str!("../../rules/safety.yaml");

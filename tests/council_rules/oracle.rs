@@ -90,7 +90,9 @@ fn key(text: &str) -> String {
 
 fn role_of(text: &str) -> Option<usize> {
     let wanted = key(text);
-    ROSTER.iter().position(|(name, aliases, ..)| key(name) == wanted || aliases.iter().any(|alias| key(alias) == wanted))
+    ROSTER.iter().position(|(name, aliases, ..)| {
+        key(name) == wanted || aliases.iter().any(|alias| key(alias) == wanted)
+    })
 }
 
 fn strings(value: &Value) -> Vec<String> {
@@ -171,7 +173,7 @@ pub fn decide(council: &Council) -> Verdict {
         let seat = &mut seats[role_of(one["role"].as_str().unwrap()).unwrap()];
         let mut own = rank(one["verdict"].as_str().unwrap());
         let rows = one["findings"].as_array().unwrap();
-        if rows.is_empty() {
+        if rows.iter().all(|row| row["pass"] != Value::Bool(true)) {
             own = own.min(1);
         }
         for row in rows.iter().filter(|row| row["pass"] == Value::Bool(false)) {
@@ -191,7 +193,8 @@ pub fn decide(council: &Council) -> Verdict {
 
     for text in sorted(council.votes.iter().map(|vote| serde_json::to_string(vote).unwrap()).collect()) {
         let vote: Value = serde_json::from_str(&text).unwrap();
-        let confidence = council.votes.iter().find(|one| serde_json::to_string(one).unwrap() == text).unwrap();
+        let confidence =
+            council.votes.iter().find(|one| serde_json::to_string(one).unwrap() == text).unwrap();
         let confidence = confidence.confidence_score.as_ref().map(|score| score.as_str());
         let items = vote["checklist_results"].as_array().unwrap();
         let failed: Vec<&Value> = items.iter().filter(|item| item["pass"] == Value::Bool(false)).collect();
@@ -259,13 +262,17 @@ pub fn decide(council: &Council) -> Verdict {
         1 => 1,
         _ => 0,
     };
-    let absent: Vec<String> =
-        needed.iter().filter(|place| !seats[**place].filled).map(|place| ROSTER[*place].0.to_owned()).collect();
+    let absent: Vec<String> = needed
+        .iter()
+        .filter(|place| !seats[**place].filled)
+        .map(|place| ROSTER[*place].0.to_owned())
+        .collect();
     let missing = missing(&request, change);
     let complete = if absent.is_empty() && missing.is_empty() { 2 } else { 1 };
     let open = if needed.iter().any(|place| seats[*place].filled && seats[*place].rank == 1) { 1 } else { 2 };
     let foreign = if objection { 1 } else { 2 };
-    let lowest = AXES.iter().zip(&scores).filter(|(axis, _)| covered.contains(axis)).map(|(_, score)| *score).min();
+    let lowest =
+        AXES.iter().zip(&scores).filter(|(axis, _)| covered.contains(axis)).map(|(_, score)| *score).min();
     let floor = match lowest.unwrap() {
         ..30 => 0,
         30..60 => 1,
@@ -277,7 +284,8 @@ pub fn decide(council: &Council) -> Verdict {
     let filled: Vec<usize> = needed.iter().copied().filter(|place| seats[*place].filled).collect();
     let dissent = filled.iter().filter(|place| seats[**place].rank != outcome);
     let dissent = dissent.map(|place| format!("{} {}", ROSTER[*place].0, word(seats[*place].rank))).collect();
-    let mut deciding: Vec<usize> = filled.iter().copied().filter(|place| seats[*place].rank == outcome).collect();
+    let mut deciding: Vec<usize> =
+        filled.iter().copied().filter(|place| seats[*place].rank == outcome).collect();
     if deciding.is_empty() || outcome == 2 {
         deciding.clone_from(&filled);
     }

@@ -1,7 +1,5 @@
 //! Random councils: duplicates, aliases, junk words, foreign roles, hostile text, filed and computed items.
 
-use std::fmt::Debug;
-
 use spoolgate::council::finding::{Evidence, Finding};
 use spoolgate::rules::roles::Roles;
 use spoolgate::wire::council::{
@@ -18,7 +16,7 @@ pub struct Council {
     pub evidence: Vec<Evidence>,
 }
 
-pub fn pick<'a, T: Debug>(dice: &mut Dice, of: &'a [T]) -> &'a T {
+pub fn pick<'a, T>(dice: &mut Dice, of: &'a [T]) -> &'a T {
     &of[usize::try_from(dice.below(of.len() as u64)).unwrap()]
 }
 
@@ -35,12 +33,38 @@ const FOREIGN: [&str; 7] =
     ["Compliance", "compliance!", "Chair", "R\u{456}sk Officer", "", "\u{202e}\u{1b}[2J", "Risk Officers"];
 
 const WORDS: [&str; 12] = [
-    "approve", "Approve", "APPROVED", "APPROVE ", "YES", "", "ABSTAIN", "CONDITIONAL", "null", "\u{202e}REJECT", "reject", "MAYBE",
+    "approve",
+    "Approve",
+    "APPROVED",
+    "APPROVE ",
+    "YES",
+    "",
+    "ABSTAIN",
+    "CONDITIONAL",
+    "null",
+    "\u{202e}REJECT",
+    "reject",
+    "MAYBE",
 ];
 
 const CONFIDENCES: [&str; 17] = [
-    "0.6", "0.59", "0.5999999999999999999", "6e-1", "0.61", "0.95", "1", "1.0", "1.0000001", "0", "-0.1", "2", "1e9",
-    "\"0.9\"", "true", "[1]", "1e-400",
+    "0.6",
+    "0.59",
+    "0.5999999999999999999",
+    "6e-1",
+    "0.61",
+    "0.95",
+    "1",
+    "1.0",
+    "1.0000001",
+    "0",
+    "-0.1",
+    "2",
+    "1e9",
+    "\"0.9\"",
+    "true",
+    "[1]",
+    "1e-400",
 ];
 
 const TEXTS: [&str; 18] = [
@@ -74,7 +98,9 @@ pub fn json(text: &str) -> JsonText {
 fn text(dice: &mut Dice) -> String {
     match dice.below(12) {
         0 => "long ".repeat(120),
-        1 => (0..dice.below(30)).filter_map(|_| char::from_u32(u32::try_from(dice.below(0x2_0000)).unwrap())).collect(),
+        1 => (0..dice.below(30))
+            .filter_map(|_| char::from_u32(u32::try_from(dice.below(0x2_0000)).unwrap()))
+            .collect(),
         _ => (*pick(dice, &TEXTS)).to_owned(),
     }
 }
@@ -120,13 +146,13 @@ fn vote_in(dice: &mut Dice, role: &str, mood: Mood) -> RoleVerdict {
         match dice.below(3) {
             0 => "REJECT",
             1 => "NEEDS_MORE_INFO",
-            _ => pick(dice, &WORDS),
+            _ => pick::<&str>(dice, &WORDS),
         }
     } else {
         "APPROVE"
     };
     let confidence_score = if bad(dice) {
-        (!dice.one_in(4)).then(|| json(pick(dice, &CONFIDENCES)))
+        (!dice.one_in(4)).then(|| json(pick::<&str>(dice, &CONFIDENCES)))
     } else {
         Some(json(["0.6", "0.8", "0.95", "1"][usize::try_from(dice.below(4)).unwrap()]))
     };
@@ -171,7 +197,8 @@ pub fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     let calm = !dice.one_in(3);
     let findings: Vec<Finding> = (0..dice.below(5) + u64::from(calm))
         .map(|_| {
-            let pass = if calm || dice.one_in(2) { Some(true) } else { Some(false).filter(|_| !dice.one_in(3)) };
+            let pass =
+                if calm || dice.one_in(2) { Some(true) } else { Some(false).filter(|_| !dice.one_in(3)) };
             finding(dice, pass)
         })
         .collect();
@@ -183,10 +210,19 @@ pub fn evidence(dice: &mut Dice, role: &str) -> Evidence {
     Evidence { role: role.to_owned(), verdict, findings, required_actions: texts(dice, 2) }
 }
 
-const ARTIFACTS: [&str; 8] =
-    ["| a | b |", "# Spec\n\nText", "--- a\n+++ b\n", "{\"p5\": 1}", "", "TODO", "[MISSING FILE: report.md]", "n/a"];
+const ARTIFACTS: [&str; 8] = [
+    "| a | b |",
+    "# Spec\n\nText",
+    "--- a\n+++ b\n",
+    "{\"p5\": 1}",
+    "",
+    "TODO",
+    "[MISSING FILE: report.md]",
+    "n/a",
+];
 
-const METRICS: [&str; 10] = ["1.2", "15.4", "-4.5", "55.0", "\"55 %\"", "null", "\"\"", "\"N/A\"", "[]", "true"];
+const METRICS: [&str; 10] =
+    ["1.2", "15.4", "-4.5", "55.0", "\"55 %\"", "null", "\"\"", "\"N/A\"", "[]", "true"];
 
 fn request(dice: &mut Dice, mood: Mood) -> CouncilRequest {
     let change = *pick(dice, &ChangeType::ALL);
@@ -224,7 +260,11 @@ pub fn spelling(dice: &mut Dice, role: &str) -> String {
 pub fn foreign(dice: &mut Dice, change: ChangeType, roles: &Roles) -> String {
     let (role, spellings) = pick(dice, &SPELLINGS);
     let required = roles.required(change).any(|rule| rule.name == *role);
-    if required || dice.one_in(2) { (*pick(dice, &FOREIGN)).to_owned() } else { (*pick(dice, spellings)).to_owned() }
+    if required || dice.one_in(2) {
+        (*pick(dice, &FOREIGN)).to_owned()
+    } else {
+        (*pick(dice, spellings)).to_owned()
+    }
 }
 
 /// Any council.

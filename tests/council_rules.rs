@@ -1,0 +1,65 @@
+//! The council's aggregation: each threshold one unit below, at and above it; the contract's own example field by
+//! field; every property over random councils; and a second, naive implementation beside it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "figures")]
+
+#[path = "common/dice.rs"]
+mod dice;
+#[path = "council_rules/example.rs"]
+mod example;
+#[path = "council_rules/junk.rs"]
+mod junk;
+#[path = "council_rules/oracle.rs"]
+mod oracle;
+#[path = "council_rules/properties.rs"]
+mod properties;
+#[path = "council_rules/random.rs"]
+mod random;
+#[path = "council_rules/tables.rs"]
+mod tables;
+
+use std::collections::BTreeMap;
+
+use dice::Dice;
+use spoolgate::council::aggregate::decide;
+use spoolgate::rules::roles::Roles;
+use spoolgate::wire::council::Stance;
+
+/// Councils of a plain test run.
+const FEW: u64 = 500;
+
+/// Councils of the long one.
+const MANY: u64 = 100_000;
+
+fn every_property(councils: u64) {
+    let roles = Roles::shipped().unwrap();
+    let mut outcomes: BTreeMap<Stance, u64> = BTreeMap::new();
+    for seed in 0..councils {
+        let mut dice = Dice::apart(seed);
+        let council = random::council(&mut dice, &roles);
+        let ruling = decide(&council.request, &council.votes, &council.evidence, &roles);
+        *outcomes.entry(ruling.decision.final_outcome).or_default() += 1;
+        for (name, check) in properties::ALL {
+            if let Err(what) = check(&council, &ruling, &mut dice, &roles) {
+                panic!("seed {seed}: not true that {name}\n{what}\n{council:#?}");
+            }
+        }
+    }
+    println!("{councils} councils, {} properties each: {outcomes:?}", properties::ALL.len());
+    // Properties of approvals would say little over councils that never approve.
+    for stance in [Stance::Reject, Stance::NeedsMoreInfo, Stance::Approve] {
+        let share = outcomes.get(&stance).copied().unwrap_or_default();
+        assert!(share * 10 >= councils, "{share} of {councils} are {}", stance.as_str());
+    }
+}
+
+#[test]
+fn every_property_over_500_councils() {
+    every_property(FEW);
+}
+
+#[test]
+#[ignore = "a minute in release: cargo test --release --test council_rules -- --ignored --nocapture"]
+fn every_property_over_100_000_councils() {
+    every_property(MANY);
+}
