@@ -2,6 +2,7 @@
 //! hash. Pure but for `load`, which reads the folder.
 
 pub mod bundle;
+pub mod evidence;
 pub mod instruments;
 pub mod load;
 pub mod principals;

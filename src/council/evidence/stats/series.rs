@@ -220,3 +220,15 @@ pub fn stationary_variance(returns: &[f64], p: f64) -> Option<f64> {
         .sum();
     finite(first + 2.0 * sum)
 }
+
+/// Whether returns can have these moments: the non-excess kurtosis is at least `1 + skew^2` (Pearson 1916).
+pub fn moments_possible(skew: f64, kurtosis: f64) -> bool {
+    kurtosis >= 1.0 + skew * skew
+}
+
+/// Whether two figures are the same up to half a unit of this decimal and a share of the first.
+pub fn same_within(a: f64, b: f64, decimals: u32, share: f64) -> bool {
+    let half_unit = 0.5 * libm::exp10(-f64::from(decimals.min(300)));
+    // The share covers also what the nearest binary number of a decimal text misses.
+    fabs(a - b) <= half_unit + (share + 1e-12) * fabs(a).max(fabs(b))
+}
