@@ -42,6 +42,9 @@ pub struct EvidencePolicy {
     /// RC-03: share by which figures that follow from each other may differ.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub agreement_slack: Amount,
+    /// RC-03: largest annual volatility whose drag may explain a loss with a positive Sharpe ratio, as a fraction.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    pub vol_drag_max: Amount,
     /// RC-04: share by which log growth may exceed half of the squared Sharpe ratio.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub growth_slack: Amount,
@@ -136,6 +139,7 @@ impl Default for EvidencePolicy {
             implausible_p: exact("0.001"),
             doubtful_p: exact("0.01"),
             agreement_slack: exact("0.05"),
+            vol_drag_max: exact("1"),
             growth_slack: exact("0.1"),
             drawdown_p: exact("0.001"),
             interval_alpha: exact("0.05"),
@@ -175,7 +179,7 @@ fn exact(text: &str) -> Amount {
 
 impl EvidencePolicy {
     /// Inputs that an evidence role may find missing.
-    pub const INPUTS: [&'static str; 19] = [
+    pub const INPUTS: [&'static str; 20] = [
         "total_return",
         "sharpe",
         "max_dd",
@@ -190,6 +194,7 @@ impl EvidencePolicy {
         "cost_per_trade",
         "edge_per_trade",
         "in_sample",
+        "in_sample_sharpe",
         "dates",
         "monte_carlo_stats",
         "validation_report",
@@ -257,7 +262,7 @@ impl EvidencePolicy {
         Ok(())
     }
 
-    fn decimals(&self) -> [(&'static str, Amount, &'static str, &'static str); 31] {
+    fn decimals(&self) -> [(&'static str, Amount, &'static str, &'static str); 32] {
         [
             ("assumed_years", self.assumed_years, "0.01", "100"),
             ("assumed_periods_per_year", self.assumed_periods_per_year, "1", "1000000"),
@@ -268,6 +273,7 @@ impl EvidencePolicy {
             ("implausible_p", self.implausible_p, "0", "1"),
             ("doubtful_p", self.doubtful_p, "0", "1"),
             ("agreement_slack", self.agreement_slack, "0", "1"),
+            ("vol_drag_max", self.vol_drag_max, "0", "100"),
             ("growth_slack", self.growth_slack, "0", "10"),
             ("drawdown_p", self.drawdown_p, "0", "1"),
             ("interval_alpha", self.interval_alpha, "0.000001", "0.5"),

@@ -136,9 +136,8 @@ fn supply(input: &str) -> &'static str {
         "trial_sharpes" => "`trial_sharpes`, the annual Sharpe ratios of all of them, or `trial_returns`",
         "cost_per_trade" => "`cost_per_trade` in percent",
         "edge_per_trade" => "`edge_per_trade` in percent, before costs",
-        "in_sample" => {
-            "`is_win_rate`, `is_trades` and `oos_trades`, or `is_sharpe`, `oos_sharpe`, `is_years` and `oos_years`"
-        }
+        "in_sample" => "`is_win_rate` in percent and `is_trades`",
+        "in_sample_sharpe" => "`is_sharpe`, `oos_sharpe`, `is_years` and `oos_years`",
         "dates" => "`train_end`, `test_start` (YYYY-MM-DD) and `embargo` in days",
         "monte_carlo_stats" => {
             "`monte_carlo_stats`, a JSON object such as {\"sharpe\":{\"p5\":0.1,\"p95\":2.1,\"sd\":0.6}}"

@@ -14,3 +14,4 @@ pub mod revision;
 pub mod series;
 pub mod sharpe;
 pub mod special;
+pub mod units;
