@@ -5,6 +5,7 @@ mod axes;
 pub mod brief;
 pub mod complete;
 mod confidence;
+pub mod evidence;
 pub mod finding;
 pub mod seats;
 mod text;

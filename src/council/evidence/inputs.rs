@@ -1,0 +1,145 @@
+//! A request's figures as the checks need them. Whatever a check has to assume is noted in its row as missing.
+
+use super::artifacts::{self, MonteCarlo, Report};
+use super::metrics::Metrics;
+use super::row::{Row, number};
+use super::stats::series::{self, Moments};
+use super::stats::units;
+use super::tables;
+use crate::rules::evidence::EvidencePolicy;
+use crate::wire::council::CouncilRequest;
+
+/// Everything that was sent, read once.
+pub(super) struct Inputs<'a> {
+    pub(super) policy: &'a EvidencePolicy,
+    pub(super) metrics: Metrics,
+    /// Returns of the strategy, or why they cannot be used.
+    pub(super) returns: Option<Result<Vec<f64>, String>>,
+    /// Returns of all configurations, or why they cannot be used.
+    pub(super) trial_returns: Option<Result<Vec<Vec<f64>>, String>>,
+    pub(super) monte_carlo: Option<Result<MonteCarlo, String>>,
+    pub(super) report: Option<Report>,
+    /// Of the returns; none of constant ones.
+    pub(super) moments: Option<Moments>,
+}
+
+impl<'a> Inputs<'a> {
+    pub(super) fn read(request: &CouncilRequest, policy: &'a EvidencePolicy) -> Inputs<'a> {
+        let returns = request.returns.as_ref().map(tables::returns);
+        let moments = returns.as_ref().and_then(|sent| Moments::of(sent.as_ref().ok()?));
+        let text = |name: &str| request.artifacts.get(name).filter(|text| !text.trim().is_empty());
+        Inputs {
+            policy,
+            metrics: Metrics::read(&request.context.key_metrics),
+            returns,
+            trial_returns: request.trial_returns.as_ref().map(tables::trial_returns),
+            monte_carlo: text("monte_carlo_stats").map(artifacts::monte_carlo),
+            report: text("validation_report").map(artifacts::report),
+            moments,
+        }
+    }
+
+    /// A figure, or a note that it is missing.
+    pub(super) fn figure(&self, row: &mut Row, name: &'static str) -> Option<f64> {
+        let value = self.metrics.value(name);
+        if value.is_none() {
+            row.miss(name);
+        }
+        value
+    }
+
+    /// How many returns there are, as far as it is known without the span.
+    pub(super) fn observations(&self) -> Option<f64> {
+        let sent = self.returns.as_ref().and_then(|sent| sent.as_ref().ok());
+        sent.map(|returns| units::length(returns.len())).or_else(|| self.metrics.value("n_obs"))
+    }
+
+    /// Years of the track record; none are assumed.
+    pub(super) fn years(&self, row: &mut Row) -> Option<f64> {
+        let years = self.years_stated();
+        if years.is_none() {
+            row.miss("years");
+        }
+        years
+    }
+
+    fn years_stated(&self) -> Option<f64> {
+        let by_count = || units::ratio(self.observations()?, self.metrics.value("periods_per_year")?);
+        self.metrics.value("years").or_else(by_count)
+    }
+
+    /// Years, or the assumed ones and a note.
+    pub(super) fn years_or_assumed(&self, row: &mut Row) -> f64 {
+        self.years(row).unwrap_or_else(|| {
+            row.say(format!("No years are stated; {} is assumed.", self.policy.assumed_years));
+            number(self.policy.assumed_years)
+        })
+    }
+
+    /// Periods a year, or the assumed ones and a note.
+    pub(super) fn periods(&self, row: &mut Row) -> f64 {
+        let by_count = || units::ratio(self.observations()?, self.metrics.value("years")?);
+        self.metrics.value("periods_per_year").or_else(by_count).unwrap_or_else(|| {
+            row.miss("periods_per_year");
+            number(self.policy.assumed_periods_per_year)
+        })
+    }
+
+    /// Number of returns: of those that were sent, else stated, else from the span.
+    pub(super) fn count(&self, years: f64, periods: f64) -> f64 {
+        self.observations().unwrap_or_else(|| units::product(years, periods))
+    }
+
+    /// Skew and kurtosis per period, from the returns, as stated, or assumed with a note.
+    pub(super) fn shape(&self, row: &mut Row) -> (f64, f64) {
+        if let Some(moments) = &self.moments {
+            return (moments.skew, moments.kurtosis);
+        }
+        let stated = self.metrics.value("skew").zip(self.metrics.value("kurtosis"));
+        stated.unwrap_or_else(|| {
+            let (skew, kurtosis) = (self.policy.assumed_skew, self.policy.assumed_kurtosis);
+            row.miss("moments");
+            row.say(format!("Skew {skew} and kurtosis {kurtosis} are assumed."));
+            (number(skew), number(kurtosis))
+        })
+    }
+
+    /// Configurations that were tried: the most of what is stated, sent, and counted by the gate.
+    pub(super) fn trials(&self, row: &mut Row, at_least: u32) -> Option<f64> {
+        let stated = self.metrics.value("n_trials");
+        if stated.is_none() {
+            row.miss("n_trials");
+        }
+        let sent = [self.metrics.trial_sharpes.len(), self.columns()];
+        let sent = sent.into_iter().max().filter(|count| *count > 0).map(units::length);
+        let counted = Some(f64::from(at_least)).filter(|_| at_least > 0);
+        let trials = [stated, sent, counted].into_iter().flatten().max_by(f64::total_cmp);
+        if let Some((trials, stated)) = trials.zip(stated).filter(|(trials, stated)| trials > stated) {
+            row.say(format!("{stated} trials are stated; {trials} are known."));
+        }
+        trials
+    }
+
+    fn columns(&self) -> usize {
+        self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok()).map_or(0, Vec::len)
+    }
+
+    /// Variance of the trials' annual Sharpe ratios: the larger one of those that were sent, else the sampling variance
+    /// of worthless tries, `1/y`, with a note.
+    pub(super) fn trial_variance(&self, row: &mut Row, years: f64, periods: f64) -> Option<f64> {
+        let matrix = self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok());
+        let of_matrix = matrix.and_then(|configurations| {
+            let sharpes: Vec<f64> =
+                configurations.iter().filter_map(|c| Some(Moments::of(c)?.sharpe())).collect();
+            Some(units::product(series::variance(&sharpes)?, periods))
+        });
+        let filed = series::variance(&self.metrics.trial_sharpes);
+        [of_matrix, filed].into_iter().flatten().max_by(f64::total_cmp).or_else(|| {
+            row.miss("trial_sharpes");
+            row.say(
+                "The trials' Sharpe ratios are taken to vary by 1/years, as those of worthless tries do.",
+            );
+            units::ratio(1.0, years)
+        })
+    }
+}
