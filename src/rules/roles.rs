@@ -295,7 +295,7 @@ impl Roles {
     /// Whether a principal may speak for what its verdict calls its role.
     pub fn may_speak_for(&self, principal: &PrincipalRule, spelling: &str) -> bool {
         let key = self.key(spelling);
-        !key.is_empty() && principal.council_roles.iter().any(|role| self.key(role) == key)
+        principal.council_roles.iter().any(|role| self.key(role) == key)
     }
 
     /// What all spellings of one role have in common; empty where nothing can be read in it.

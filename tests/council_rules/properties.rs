@@ -14,8 +14,11 @@ use super::random::{self, Council, pick, shuffle};
 /// What is wrong, if anything is.
 pub type Check = fn(&Council, &Ruling, &mut Dice, &Roles) -> Result<(), String>;
 
+/// The comparison with the second implementation.
+pub const SECOND_TIME: &str = "the specification, implemented a second time, agrees";
+
 /// All properties by name.
-pub const ALL: [(&str, Check); 25] = [
+pub const ALL: [(&str, Check); 26] = [
     ("the order of arrival does not matter", order),
     ("an exact duplicate changes nothing", duplicates),
     ("a vote turned down never helps", turned_down),
@@ -38,9 +41,10 @@ pub const ALL: [(&str, Check); 25] = [
     ("hostile text puts nothing hidden into the output", printable),
     ("who files a check does not choose what it costs", filed_checks),
     ("a foreign approval is worth nothing", foreign_approval),
+    ("a foreign objection is no approval", foreign_objection),
     ("the outcome is the minimum of the rules", minimum),
     ("the ruling is read back as it was written", round_trip),
-    ("the specification, implemented a second time, agrees", agrees_with_oracle),
+    (SECOND_TIME, agrees_with_oracle),
 ];
 
 fn run(council: &Council, roles: &Roles) -> Ruling {
@@ -246,8 +250,10 @@ fn approval(council: &Council, ruling: &Ruling, _: &mut Dice, roles: &Roles) -> 
         let approves = own.iter().all(sound) && computed.iter().all(|one| one.verdict == Stance::Approve);
         must(filled && approves, || format!("{} does not approve: {}", role.name, bytes(ruling)))?;
     }
+    let floor = |axis| roles.floor(change, axis).unsure_below;
     let low = Axis::ALL.into_iter().filter(|axis| roles.covers(change, *axis));
-    let low: Vec<Axis> = low.filter(|axis| ruling.decision.axis_scores.get(*axis).tenths() < 60).collect();
+    let low: Vec<Axis> =
+        low.filter(|axis| ruling.decision.axis_scores.get(*axis).tenths() < floor(*axis)).collect();
     must(low.is_empty() && ruling.decision.blocking_issues.is_empty(), || bytes(ruling))
 }
 
@@ -396,6 +402,15 @@ fn foreign_approval(
     let renamed = !ruling.deliberation.foreign.is_empty();
     must(same || renamed, || format!("before {}\nafter  {}", bytes(ruling), bytes(&after)))?;
     equal(ruling, &after)
+}
+
+fn foreign_objection(council: &Council, _: &Ruling, dice: &mut Dice, roles: &Roles) -> Result<(), String> {
+    let mut other = council.clone();
+    let name = random::foreign(dice, council.request.change_type, roles);
+    let verdict = (*pick(dice, &["REJECT", "NEEDS_MORE_INFO", "NO"])).to_owned();
+    other.votes.push(RoleVerdict { verdict, ..random::approval(dice, &name) });
+    let after = run(&other, roles);
+    must(after.decision.final_outcome != Stance::Approve, || format!("{name:?} objects: {}", bytes(&after)))
 }
 
 fn minimum(_: &Council, ruling: &Ruling, _: &mut Dice, _: &Roles) -> Result<(), String> {
