@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 31] = [
+const COMMANDS: [&str; 38] = [
     "",
     "demo",
     "init",
@@ -39,6 +39,13 @@ const COMMANDS: [&str; 31] = [
     "audit verify",
     "audit tail",
     "audit show",
+    "council",
+    "council decide",
+    "council brief",
+    "council list",
+    "council show",
+    "council dissent",
+    "council wait",
     "halt",
     "halt set",
     "halt clear",

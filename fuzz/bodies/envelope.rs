@@ -128,7 +128,8 @@ pub fn check_message(message: &str) {
 /// Whether the file is signed, from its JSON alone.
 fn is_good(file: &[u8], envelope: &Envelope) -> bool {
     // Values as text: a payload may hold numbers that this library has no room for.
-    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, Box<serde_json::value::RawValue>>>(file) else {
+    let Ok(fields) = serde_json::from_slice::<BTreeMap<String, Box<serde_json::value::RawValue>>>(file)
+    else {
         return false;
     };
     let field = |name: &str| -> String {

@@ -274,6 +274,14 @@ fn describe(shown: &Shown) -> Vec<String> {
             let what = decision.action.clone().unwrap_or_else(|| decision.file.clone());
             (decision.timestamp.to_string(), who, what, outcome)
         }
+        Some(Record::Council(line)) => {
+            let what = format!("council decides case {}", line.request_id);
+            (line.timestamp.to_string(), String::new(), what, line.outcome.as_str().to_owned())
+        }
+        Some(Record::Input(input)) => {
+            let what = format!("{} on case {}", input.role, input.request_id);
+            (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
+        }
         Some(Record::Market(rows)) => {
             let what = format!("{} rows of {}", rows.row_count, rows.symbol);
             (

@@ -1,6 +1,6 @@
 //! `spoolgate demo`: one real day through the gate, in a scratch home, with a clock that follows the data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use spoolgate::gate::Record;
+use spoolgate::gate::{Decision, Record};
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::{Home, Seams, layout};
 use spoolgate::host::clock::{Clock, ManualClock};
@@ -19,13 +19,16 @@ use spoolgate::ledger::verify::Options;
 use spoolgate::trading::market::{self, Row};
 use spoolgate::trading::views;
 use spoolgate::wire::code::Exit;
+use spoolgate::wire::council::CouncilDecision;
+use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
 use spoolgate::wire::time::Time;
 
+use super::demo_council::{CASE, COUNCIL};
 use super::demo_script::{Act, CLOSE, DAY, Step};
 use super::output::Output;
-use super::{audit, handover, init, look};
+use super::{audit, council, handover, init, look};
 
 const DATE: &str = "2018-04-05";
 const TRADES: (&str, &[u8]) = (
@@ -82,7 +85,9 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         }
     };
     let mut demo = Demo::prepare(&root)?;
-    for step in DAY {
+    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).collect();
+    steps.sort_by_key(|step| step.at);
+    for step in steps {
         demo.play(step)?;
     }
     demo.trade_until(demo.time(CLOSE)?)?;
@@ -123,7 +128,12 @@ impl Demo {
             orders: BTreeMap::new(),
             told: Vec::new(),
         };
-        for name in ["prices", "trend-bot"] {
+        let speakers = COUNCIL.iter().filter_map(|step| match step.act {
+            Act::Request(who, ..) => Some(who),
+            _ => None,
+        });
+        let names: BTreeSet<&str> = ["prices", "trend-bot"].into_iter().chain(speakers).collect();
+        for name in names {
             let secret = seams.entropy.bytes32()?;
             let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
             let payload =
@@ -216,7 +226,7 @@ impl Demo {
         self.trade_until(at)?;
         match &step.act {
             Act::Request(who, id, action, payload) => {
-                let payload = self.with_orders(payload);
+                let payload = self.with_references(payload);
                 self.request(who, id, action, &payload, 0)?;
             }
             Act::Again(id, file) => {
@@ -237,11 +247,19 @@ impl Demo {
         self.drain(step.story)
     }
 
-    /// Puts order ids into a payload for `{order:ID}`.
-    fn with_orders(&self, payload: &str) -> String {
+    /// Puts order ids into a payload for `{order:ID}`, and payload hashes for `{sha256:ID}`.
+    fn with_references(&self, payload: &str) -> String {
         let mut payload = payload.to_owned();
         for (id, order) in &self.orders {
             payload = payload.replace(&format!("{{order:{id}}}"), order);
+        }
+        for (id, file) in &self.files {
+            let place = format!("{{sha256:{id}}}");
+            if payload.contains(&place)
+                && let Ok(envelope) = Envelope::parse(file)
+            {
+                payload = payload.replace(&place, &envelope.payload_hash());
+            }
         }
         payload
     }
@@ -260,9 +278,13 @@ impl Demo {
             entropy: Arc::new(SystemEntropy),
         };
         let (_, same) = Home::rebuild(&root, seams)?;
+        let decided = fs::read(root.join(format!("spool/out/{CASE}.decision.json")))
+            .context("the council's decision")?;
+        let decided: CouncilDecision = serde_json::from_slice(&decided).context("the council's decision")?;
         if output.is_json() {
             let body = serde_json::json!({
                 "home": root, "decisions": told.iter().map(|told| &told.outcome.answer).collect::<Vec<_>>(),
+                "council": decided,
                 "portfolio": portfolio, "fills": fills, "ledger": report, "rebuild_same": same,
             });
             output.json(&body)?;
@@ -276,6 +298,8 @@ impl Demo {
         look::print_fills(&fills, output)?;
         output.heading(&format!("Portfolio at {now}"))?;
         look::print_portfolio(&portfolio, output)?;
+        output.heading("What the council decided, by rules and not by a chair")?;
+        council::print_decision(&decided, output)?;
         output.heading("Ledger, verified from its first byte")?;
         audit::print_report(&report, output)?;
         let verdict = if same { "the same" } else { "DIFFERENT" };
@@ -286,8 +310,26 @@ impl Demo {
         output.line(&format!("  refused bytes       {home}/spool/rejected/"))?;
         output.line(&format!("  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"))?;
         output.line(&format!("  one decision        spoolgate --home {home} audit show buy-big"))?;
+        output.line(&format!("  the council's case  spoolgate --home {home} council show {CASE}"))?;
+        output.line(&format!("  a role's brief      {home}/council/cases/{CASE}/briefs/"))?;
         output.line(&format!("  verify without us   python3 examples/verify_ledger.py {home}/audit"))?;
         Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt })
+    }
+}
+
+/// What an answer of the council says in short; nothing for other answers.
+fn council_says(decision: &Decision) -> String {
+    let data: Option<serde_json::Value> =
+        decision.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
+    let Some(data) = data else { return String::new() };
+    let awaited = |name: &str| data.get(name).and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+    match (data.get("counts_as").and_then(serde_json::Value::as_str), data.get("decision")) {
+        (Some(counts_as), None) => format!("counts as {counts_as}; {} awaited", awaited("waiting_for")),
+        (Some(counts_as), Some(_)) => format!("counts as {counts_as}; the case is decided"),
+        (None, _) if data.get("case").is_some() => {
+            format!("a case is open; {} roles asked", awaited("roles"))
+        }
+        (None, _) => String::new(),
     }
 }
 
@@ -319,7 +361,8 @@ fn row(told: &Told) -> Vec<String> {
             ("answered again".to_owned(), format!("the answer of line {original}, byte for byte"))
         }
         (None, None) => {
-            let why = decision.order_id.map(|order| order.to_string()).unwrap_or_default();
+            let why =
+                decision.order_id.map(|order| order.to_string()).unwrap_or_else(|| council_says(decision));
             ("accepted".to_owned(), why)
         }
     };

@@ -27,7 +27,8 @@ pub struct Step {
     pub act: Act,
 }
 
-const fn step(at: &'static str, story: &'static str, act: Act) -> Step {
+/// A step.
+pub const fn step(at: &'static str, story: &'static str, act: Act) -> Step {
     Step { at, story, act }
 }
 

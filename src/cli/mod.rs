@@ -3,7 +3,9 @@
 mod account;
 mod audit;
 mod clock;
+mod council;
 mod demo;
+mod demo_council;
 mod demo_script;
 mod halt;
 mod handle;
@@ -98,6 +100,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit tail -n 5\n  spoolgate audit show my-request-id"
     )]
     Audit(audit::Command),
+    /// Cases before the council: decide, brief, list, show, wait.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
+    )]
+    Council(council::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -173,6 +181,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Orders => look::orders(home, output),
         Command::Fills(args) => look::fills(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
+        Command::Council(command) => council::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),

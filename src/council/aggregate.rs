@@ -27,6 +27,20 @@ pub enum Rule {
     AxisFloor,
 }
 
+impl Rule {
+    /// Its name in records.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Rule::Veto => "veto",
+            Rule::Seats => "seats",
+            Rule::Completeness => "completeness",
+            Rule::OpenQuestions => "open_questions",
+            Rule::ForeignObjection => "foreign_objection",
+            Rule::AxisFloor => "axis_floor",
+        }
+    }
+}
+
 /// What one rule came to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,6 +3,7 @@
 pub mod aggregate;
 mod axes;
 pub mod brief;
+pub mod case;
 pub mod complete;
 mod confidence;
 pub mod evidence;

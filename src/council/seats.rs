@@ -91,11 +91,17 @@ pub(super) fn seat(
     let (mut seats, mut empty) = (Vec::new(), Vec::new());
     for role in roles.required(change) {
         match by_key.remove(&roles.key(&role.name)) {
-            Some(merger) => seats.push(merger.seat),
+            Some(merger) => seats.push(merger.finish()),
             None => empty.push(role.name.clone()),
         }
     }
-    Seating { seats, empty, foreign: by_key.into_values().map(|merger| merger.seat).collect() }
+    Seating { seats, empty, foreign: by_key.into_values().map(Merger::finish).collect() }
+}
+
+/// How one verdict counts on its own.
+pub fn reading(change: ChangeType, vote: &RoleVerdict, roles: &Roles) -> Option<Seat> {
+    let Seating { seats, foreign, .. } = seat(change, std::slice::from_ref(vote), &[], roles);
+    seats.into_iter().chain(foreign).next()
 }
 
 /// Each value once, in the order of its bytes as JSON.
@@ -120,7 +126,9 @@ struct Merger<'a> {
     role: Option<&'a RoleRule>,
     roles: &'a Roles,
     concerns: BTreeSet<String>,
-    actions: BTreeSet<String>,
+    /// What the gate's own rows ask for, with what they alone come to.
+    computed_actions: Vec<(Stance, &'a [String])>,
+    filed_actions: Vec<&'a [String]>,
     /// Places of the failed checks. The axis belongs to the key: a copy of a check on another axis must not take
     /// the place of the first.
     checks: BTreeMap<(String, Axis), usize>,
@@ -142,36 +150,39 @@ impl<'a> Merger<'a> {
             required_actions: Vec::new(),
             failed_checks: Vec::new(),
         };
-        let (concerns, actions, checks) = (BTreeSet::new(), BTreeSet::new(), BTreeMap::new());
-        Merger { seat, role, roles, concerns, actions, checks }
+        let (concerns, checks) = (BTreeSet::new(), BTreeMap::new());
+        let (computed_actions, filed_actions) = (Vec::new(), Vec::new());
+        Merger { seat, role, roles, concerns, computed_actions, filed_actions, checks }
     }
 
     /// Adds the gate's own rows.
-    fn compute(&mut self, evidence: &Evidence) {
+    fn compute(&mut self, evidence: &'a Evidence) {
         self.seat.computed = true;
         let failed = |least: Severity| {
             evidence.findings.iter().any(|row| row.pass == Some(false) && row.severity >= least)
         };
-        self.lower(evidence.verdict);
+        let mut stance = evidence.verdict;
         if failed(Severity::Blocker) {
-            self.lower(Stance::Reject);
+            stance = Stance::Reject;
         }
         if failed(Severity::Major) {
-            self.lower(Stance::NeedsMoreInfo);
+            stance = stance.min(Stance::NeedsMoreInfo);
         }
         // Not only of no rows at all: there a failed minor row, which weakens nothing by itself, would help.
         if !evidence.findings.iter().any(|row| row.pass == Some(true)) {
+            stance = stance.min(Stance::NeedsMoreInfo);
             self.weaken(Some(evidence.verdict), "approves and no computed check passed".to_owned());
         }
+        self.lower(stance);
         for row in evidence.findings.iter().filter(|row| row.pass == Some(false)) {
             let check = self.computed_check(row);
             self.fail(&row.check_id, &row.question, check);
         }
-        self.want(&evidence.required_actions);
+        self.computed_actions.push((stance, &evidence.required_actions));
     }
 
     /// Adds a filed vote.
-    fn file(&mut self, vote: &RoleVerdict) {
+    fn file(&mut self, vote: &'a RoleVerdict) {
         self.seat.votes += 1;
         let stance = Stance::parse(&vote.verdict);
         if stance.is_none() {
@@ -205,7 +216,26 @@ impl<'a> Merger<'a> {
                 self.seat.concerns.push(concern);
             }
         }
-        self.want(&vote.required_actions);
+        self.filed_actions.push(&vote.required_actions);
+    }
+
+    /// The seat. Where a filed vote is worse than what the gate computed, what the gate would have liked to know is
+    /// not what stands in the way.
+    fn finish(mut self) -> Seat {
+        let verdict = self.seat.verdict;
+        let computed = self.computed_actions.iter().filter(|(stance, _)| *stance == verdict);
+        let mut seen: BTreeSet<String> = BTreeSet::new();
+        let mut wanted: Vec<String> = Vec::new();
+        for action in
+            computed.map(|(_, actions)| *actions).chain(self.filed_actions.iter().copied()).flatten()
+        {
+            let action = self.clean(action);
+            if !action.is_empty() && seen.insert(text::fold(&action)) {
+                wanted.push(action);
+            }
+        }
+        self.seat.required_actions = wanted;
+        self.seat
     }
 
     fn lower(&mut self, stance: Stance) {
@@ -223,15 +253,6 @@ impl<'a> Merger<'a> {
     fn note(&mut self, note: String) {
         if !self.seat.notes.contains(&note) {
             self.seat.notes.push(note);
-        }
-    }
-
-    fn want(&mut self, actions: &[String]) {
-        for action in actions {
-            let action = self.clean(action);
-            if !action.is_empty() && self.actions.insert(text::fold(&action)) {
-                self.seat.required_actions.push(action);
-            }
         }
     }
 

@@ -69,6 +69,10 @@ pub enum Action {
     FillsList,
     /// One market.
     MarketGet,
+    /// A change goes before the council.
+    CouncilRequest,
+    /// A role's verdict on one.
+    CouncilVerdict,
     /// Market rows from a file.
     MarketImport,
     /// No more entries.
@@ -111,8 +115,11 @@ pub struct ActionRule {
 }
 
 const SMALL: usize = 64 * 1024;
+/// A case brings its evidence with it, a matrix of returns among it.
+const CASE: usize = 2 * 1024 * 1024;
 const AGENT: &[Role] = &[Role::Agent];
 const HUMAN: &[Role] = &[Role::Human];
+const SPEAKERS: &[Role] = &[Role::Human, Role::Agent];
 const ANYBODY: &[Role] = &[Role::Human, Role::Agent, Role::Feed];
 
 /// A row with what most of them have: small files, the ordinary lane, the usual age bound, no rules.
@@ -170,6 +177,23 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::OrdersList, "orders.list", "GetOpenOrders", "(none)", ANYBODY),
     rule(Action::FillsList, "fills.list", "GetFillHistory", "since", ANYBODY),
     rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
+    ActionRule {
+        bytes_max: CASE,
+        ..rule(
+            Action::CouncilRequest,
+            "council.request",
+            "CouncilRequest",
+            "request_id, timestamp, proposer, change_type, context, artifacts?, returns?, trial_returns?",
+            SPEAKERS,
+        )
+    },
+    rule(
+        Action::CouncilVerdict,
+        "council.verdict",
+        "CouncilVerdict",
+        "request_id, request_sha256, verdict",
+        SPEAKERS,
+    ),
     rule(
         Action::MarketImport,
         "market.import",
@@ -178,7 +202,7 @@ pub const ACTIONS: &[ActionRule] = &[
         &[Role::Human, Role::Feed],
     )
     .in_lane(Lane::Feed),
-    rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", &[Role::Human, Role::Agent])
+    rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", SPEAKERS)
         .in_lane(Lane::Control),
     rule(Action::HaltClear, "halt.clear", "ClearHalt", "scope, reason", HUMAN).in_lane(Lane::Control),
     rule(Action::AccountAdjust, "account.adjust", "AdjustAccount", "amount, reason", HUMAN).in_lane(Lane::Control),

@@ -1,16 +1,18 @@
 //! `decide`: the pure function from what the gate knows and one request to its ledger lines.
 
 use super::actions::{Freshness, Lane};
+use super::council::{self, Closing, Said};
 use super::handle::{self, Outcome, Turn};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
-use super::record::{CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
+use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
+use crate::council::case::Docket;
 use crate::rules::Rulebook;
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::OrderId;
+use crate::wire::ids::{OrderId, RequestId};
 use crate::wire::signing;
 use crate::wire::time::Time;
 
@@ -39,6 +41,8 @@ pub struct Needs {
     pub rows: Option<String>,
     /// Whether the keyring holds this key.
     pub key: Option<String>,
+    /// A council case; where one more verdict for this role decides it, also what was said in it.
+    pub case: Option<(RequestId, Option<String>)>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -58,6 +62,10 @@ pub struct Lookups {
     pub rows: Option<Vec<u8>>,
     /// Whether the keyring holds the key.
     pub key_is_held: bool,
+    /// The council case.
+    pub docket: Option<Docket>,
+    /// What was said in it.
+    pub said: Option<Said>,
 }
 
 /// Most fills in one answer.
@@ -70,6 +78,8 @@ pub struct Decided {
     pub market: Vec<MarketRows>,
     /// The decision's line.
     pub decision: Decision,
+    /// The line after it, of a council case that it decides.
+    pub council: Option<CaseDecision>,
     /// Contents by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
 }
@@ -90,6 +100,11 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::Fills(list) => needs.fills_since = Some(list.since),
         Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
+        Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
+        Payload::Verdict(submit) => {
+            let role = council::name_of(rules, &submit.verdict.role);
+            needs.case = Some((submit.request_id.clone(), Some(role)));
+        }
         _ => {}
     }
     needs
@@ -151,11 +166,18 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         }
     };
     let mut market = Vec::new();
+    let mut case = None;
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
-        Ok(outcome) => market = fill_in(&mut decision, outcome, authentic, &mut blobs),
+        Ok(mut outcome) => {
+            if let Some(Closing { line, blobs: of_case }) = outcome.closing.take() {
+                case = Some(line);
+                blobs.extend(of_case);
+            }
+            market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+        }
     }
-    finish(turn, decision, market, blobs)
+    Decided { council: case, ..finish(turn, decision, market, blobs) }
 }
 
 /// Where the bytes of a request without a good signature are kept, below the spool.
@@ -292,7 +314,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, closing: _ } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -356,5 +378,5 @@ fn finish(
     }
     let before = u64::try_from(market.len()).unwrap_or(u64::MAX);
     decision.id = turn.seq.saturating_add(before).to_string();
-    Decided { market, decision, blobs }
+    Decided { market, decision, council: None, blobs }
 }

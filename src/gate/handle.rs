@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
@@ -49,6 +50,8 @@ pub struct Outcome {
     pub changes: Vec<Change>,
     /// Lines of market rows.
     pub market: Vec<MarketRows>,
+    /// The council's decision that it brings about.
+    pub closing: Option<Closing>,
 }
 
 /// Bodies of answers, externally tagged as the contract writes them.
@@ -122,6 +125,8 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
                 Err(Refusal::new(Code::NotFound, format!("there is no market data for `{}`", market.symbol)))
             }
         },
+        Payload::Council(request) => turn.open_case(authentic, request),
+        Payload::Verdict(submit) => turn.file_verdict(source, submit),
         Payload::Import(import) => turn.import(import),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),

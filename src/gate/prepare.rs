@@ -14,6 +14,7 @@ use crate::wire::admin::{
     is_digest,
 };
 use crate::wire::code::Code;
+use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
 use crate::wire::ids::Principal;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
@@ -92,7 +93,7 @@ impl Refusal {
 
 /// Text with what a terminal obeys escaped: control characters, C1 ones included, which JSON leaves as they
 /// are, and what turns the direction of writing.
-fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let obeyed = |c: char| {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -180,6 +181,10 @@ pub enum Payload {
     Fills(ListFills),
     /// `market.get`.
     Market(GetMarket),
+    /// `council.request`.
+    Council(Box<CouncilRequest>),
+    /// `council.verdict`.
+    Verdict(SubmitVerdict),
     /// `market.import`.
     Import(ImportMarket),
     /// `halt.set`.
@@ -286,6 +291,16 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
         Action::OrdersList => read::<Empty>(text).map(|Empty {}| Payload::Orders)?,
         Action::FillsList => Payload::Fills(read(text)?),
         Action::MarketGet => Payload::Market(read(text)?),
+        Action::CouncilRequest => {
+            let request: CouncilRequest = read(text)?;
+            request.validate()?;
+            Payload::Council(Box::new(request))
+        }
+        Action::CouncilVerdict => {
+            let submit: SubmitVerdict = read(text)?;
+            submit.validate()?;
+            Payload::Verdict(submit)
+        }
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {

@@ -9,7 +9,8 @@ use super::state::Change;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
 use crate::wire::code::Code;
-use crate::wire::ids::OrderId;
+use crate::wire::council::Stance;
+use crate::wire::ids::{OrderId, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::time::Time;
 
@@ -250,6 +251,78 @@ pub struct Decision {
     pub changes: Vec<Change>,
 }
 
+/// Why a case was decided when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClosedBy {
+    /// Every seat that could still be filled was.
+    Seats,
+    /// Its deadline had passed.
+    Deadline,
+}
+
+/// The council's decision on a case, with all that it rests on.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseDecision {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// The case.
+    pub request_id: RequestId,
+    /// Payload hash of its request.
+    pub request_sha256: String,
+    /// Line of its request.
+    pub request_line: u64,
+    /// Lines of the verdicts that counted, oldest first.
+    pub verdict_lines: Vec<u64>,
+    /// Why now.
+    pub closed_by: ClosedBy,
+    /// The outcome.
+    pub outcome: Stance,
+    /// The contract's object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Box<RawValue>>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decision_blob: Option<String>,
+    /// Rules, seats, dissent and computed evidence behind it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Box<RawValue>>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record_blob: Option<String>,
+    /// Where the decision is, below the spool.
+    pub answer: String,
+    /// Hash of the rulebook it was decided under.
+    pub rulebook: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+/// What came back from outside: so far a role's command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Input {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// The case.
+    pub request_id: RequestId,
+    /// The role whose command it was.
+    pub role: String,
+    /// How the command ended, and what is wrong with its output.
+    pub note: String,
+    /// The RoleVerdict it wrote, as text; none: the seat stays empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_blob: Option<String>,
+    /// Hash of the rulebook that named the command.
+    pub rulebook: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
 /// The contract's answer to an order request, externally tagged.
 #[derive(Serialize)]
 enum OrderAnswer<'a> {
@@ -300,6 +373,22 @@ impl Decision {
         })
     }
 
+    /// Whether it opened a council case.
+    pub fn opens_a_case(&self) -> bool {
+        self.did("CouncilRequest")
+    }
+
+    /// Whether it opened a council case or filed a verdict in one.
+    pub fn is_on_a_case(&self) -> bool {
+        self.opens_a_case() || self.did("CouncilVerdict")
+    }
+
+    fn did(&self, request_type: &str) -> bool {
+        self.status == Status::Success
+            && self.metadata.replay_of.is_none()
+            && self.request_type.as_deref() == Some(request_type)
+    }
+
     fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {
         let rows = |passed: bool| -> Vec<CheckResult> {
             self.checks.iter().filter(|row| row.passed == passed).map(CheckResult::from).collect()
@@ -343,6 +432,10 @@ pub enum Record {
     Published(Published),
     /// `market`.
     Market(MarketRows),
+    /// `input`: what a role's command answered.
+    Input(Input),
+    /// `council`: the decision on a case.
+    Council(Box<CaseDecision>),
     /// `decision`.
     Decision(Box<Decision>),
 }
@@ -361,8 +454,15 @@ impl Record {
             Record::Quota(_) => "quota",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
+            Record::Input(_) => "input",
+            Record::Council(_) => "council",
             Record::Decision(_) => "decision",
         }
+    }
+
+    /// Whether the index remembers where the line stands: answers and cases are made again from it.
+    pub fn is_indexed(&self) -> bool {
+        matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_))
     }
 
     /// The line's body as a JSON object.
@@ -381,6 +481,8 @@ impl Record {
             | Record::Quota(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
+            Record::Input(body) => serde_json::to_string(body),
+            Record::Council(body) => serde_json::to_string(body),
             Record::Decision(body) => serde_json::to_string(body),
         }
         .map_err(|error| error.to_string())
@@ -405,6 +507,8 @@ impl Record {
             "quota" => Record::Quota(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
+            "input" => Record::Input(read(body)?),
+            "council" => Record::Council(Box::new(read(body)?)),
             "decision" => Record::Decision(Box::new(read(body)?)),
             "seal" | "segment" => return Ok(None),
             other => return Err(format!("unknown kind `{other}`")),
@@ -424,6 +528,8 @@ impl Record {
             | Record::Quota(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
+            Record::Input(body) => body.timestamp,
+            Record::Council(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
         }
     }
@@ -441,6 +547,8 @@ impl Record {
             | Record::Quota(body) => &body.changes,
             Record::Published(_) => &[],
             Record::Market(body) => &body.changes,
+            Record::Input(body) => &body.changes,
+            Record::Council(body) => &body.changes,
             Record::Decision(body) => &body.changes,
         }
     }

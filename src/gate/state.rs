@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::council::case as council;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
 use crate::wire::ids::Principal;
@@ -23,6 +24,16 @@ pub struct State {
     pub clock: Clock,
     /// Which rulebook is in force.
     pub rulebook: RulebookState,
+    /// Council cases.
+    pub council: CouncilState,
+}
+
+/// What is kept of council cases in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CouncilState {
+    /// How many are open.
+    pub open: u64,
 }
 
 /// A key as the ledger knows it; its secret is in the keyring.
@@ -105,6 +116,8 @@ pub struct RulebookState {
 pub enum Change {
     /// Of the book.
     Book(trading::Change),
+    /// Of a council case: the index keeps them, the state only how many are open.
+    Council(council::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -175,6 +188,13 @@ impl State {
     pub fn apply(&mut self, change: &Change) -> Result<(), FoldError> {
         match change {
             Change::Book(change) => self.book.apply(change)?,
+            Change::Council(council::Change::CaseOpened(_)) => {
+                self.council.open = self.council.open.saturating_add(1)
+            }
+            Change::Council(council::Change::CaseClosed { .. }) => {
+                self.council.open = self.council.open.saturating_sub(1);
+            }
+            Change::Council(_) => {}
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

@@ -7,8 +7,8 @@ use super::open::{Home, HomeError};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
-use crate::gate::record::{Decision, Event, Published, Record};
-use crate::gate::{Change, Decided, decide, prepare};
+use crate::gate::record::{CaseDecision, Decision, Event, Input, Published, Record};
+use crate::gate::{Change, Decided, council, decide, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
 use crate::ledger::{LedgerError, line, log};
@@ -59,14 +59,14 @@ struct Begun {
 
 /// Lines on their way into the ledger.
 #[derive(Default)]
-struct Pending {
-    records: Vec<Record>,
+pub(super) struct Pending {
+    pub(super) records: Vec<Record>,
     bodies: Vec<(&'static str, String)>,
     bytes: usize,
 }
 
 impl Home {
-    fn next_seq(&self, pending: &Pending) -> u64 {
+    pub(super) fn next_seq(&self, pending: &Pending) -> u64 {
         self.ledger.position().seq.saturating_add(u64::try_from(pending.records.len()).unwrap_or(u64::MAX))
     }
 
@@ -81,7 +81,7 @@ impl Home {
         Ok(())
     }
 
-    fn push_event(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
+    pub(super) fn push_event(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
         let body = record.body().map_err(HomeError::Record)?;
         self.push(pending, record, body)
     }
@@ -104,7 +104,8 @@ impl Home {
                 Record::Tick(Event { timestamp: now, note: "a new day".to_owned(), changes }),
             )?;
         }
-        Ok(())
+        self.push_role_answers(pending, now)?;
+        self.close_due_cases(pending, now)
     }
 
     /// Takes claimed files through the gate in as few batches as their size allows.
@@ -157,7 +158,7 @@ impl Home {
 
     /// Decides one request and returns the number of its decision line.
     fn decide_one(&mut self, pending: &mut Pending, request: &Prepared, now: Time) -> Result<u64, HomeError> {
-        let lookups = self.look_up(request)?;
+        let lookups = self.look_up(pending, request)?;
         let seq = self.next_seq(pending);
         let decided = decide(&self.state, &self.rulebook, request, &lookups, now, seq);
         let (decided, bodies) = match render(&decided) {
@@ -173,13 +174,16 @@ impl Home {
             self.keep_blob(digest, bytes)?;
         }
         let records = decided.market.into_iter().map(Record::Market);
-        for (record, body) in records.chain([Record::Decision(Box::new(decided.decision))]).zip(bodies) {
+        let council = decided.council.map(|line| Record::Council(Box::new(line)));
+        let decision_seq = seq.saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
+        let records = records.chain([Record::Decision(Box::new(decided.decision))]).chain(council);
+        for (record, body) in records.zip(bodies) {
             self.push(pending, record, body)?;
         }
-        Ok(self.next_seq(pending).saturating_sub(1))
+        Ok(decision_seq)
     }
 
-    fn look_up(&self, request: &Prepared) -> Result<Lookups, HomeError> {
+    fn look_up(&self, pending: &Pending, request: &Prepared) -> Result<Lookups, HomeError> {
         let mut lookups = Lookups::default();
         let Ok(authentic) = &request.request else { return Ok(lookups) };
         let id = authentic.envelope.id.as_str();
@@ -204,6 +208,16 @@ impl Home {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
             self.keyring.check()?;
         }
+        if let Some((id, role)) = needs.case {
+            lookups.docket = self.store.docket(&id)?;
+            if let (Some(docket), Some(role)) = (&lookups.docket, role) {
+                let others =
+                    council::waits_for(&self.rulebook, docket).into_iter().any(|other| other != role);
+                if docket.closed.is_none() && !others {
+                    lookups.said = Some(self.said(pending, docket)?);
+                }
+            }
+        }
         Ok(lookups)
     }
 
@@ -218,11 +232,21 @@ impl Home {
         let sealed = self.ledger.append(&bodies)?;
         let mut outcomes = Vec::new();
         let mut by_seq: BTreeMap<u64, Decision> = BTreeMap::new();
+        let mut case_decisions: Vec<(u64, CaseDecision)> = Vec::new();
+        let mut inputs: Vec<(u64, Input)> = Vec::new();
         for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(&sealed.locations)) {
             match record {
                 Record::Decision(decision) => {
                     self.store.insert_line(seq, *location)?;
                     by_seq.insert(seq, *decision);
+                }
+                Record::Council(line) => {
+                    self.store.insert_line(seq, *location)?;
+                    case_decisions.push((seq, *line));
+                }
+                Record::Input(input) => {
+                    self.store.insert_line(seq, *location)?;
+                    inputs.push((seq, input));
                 }
                 Record::Rulebook(event)
                 | Record::Halt(event)
@@ -239,10 +263,18 @@ impl Home {
                 Some(decision) => self.answer_of(decision)?,
                 None => self.answer(original)?,
             };
-            let put = publish::publish(self.seams.disk.as_ref(), &decision.answer, &answer.to_bytes())
-                .map_err(|source| HomeError::disk(&publish::path_of(&decision.answer), source))?;
-            self.tell_put(&decision.answer, &put);
+            let path = publish::path_of(&decision.answer);
+            let put = publish::publish(self.seams.disk.as_ref(), &path, &answer.to_bytes())
+                .map_err(|source| HomeError::disk(&path, source))?;
+            self.tell_put(&path, &put);
+            self.publish_case_files_of(*seq, decision)?;
             outcomes.push(Outcome { seq: *seq, decision: decision.clone(), answer });
+        }
+        for (seq, input) in &inputs {
+            self.publish_input(*seq, input, false)?;
+        }
+        for (_, line) in &case_decisions {
+            self.publish_case_decision(line, false)?;
         }
         let done: Vec<Done<'_>> = claims
             .iter()
@@ -266,8 +298,7 @@ impl Home {
     }
 
     /// Tells whoever runs the gate of an answer that met something in its place.
-    pub(super) fn tell_put(&mut self, answer: &str, put: &Put) {
-        let path = publish::path_of(answer);
+    pub(super) fn tell_put(&mut self, path: &Path, put: &Put) {
         let note = match put {
             Put::Done => return,
             Put::MovedAside(aside) => {
@@ -312,6 +343,7 @@ impl Home {
         if let Some(up_to) = self.outstanding.last_key_value().map(|(seq, _)| *seq) {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
+            self.sync_case_files()?;
             self.ledger.make_room()?;
             self.store.begin()?;
             let mut pending = Pending::default();
@@ -358,12 +390,12 @@ impl Home {
         Ok(())
     }
 
-    /// Batch number and decision of a line.
+    /// Batch number and record of a line that the index knows: decisions, of the council too, and inputs.
     ///
     /// # Errors
     /// [`HomeError`] if there is none.
-    pub fn decision(&self, seq: u64) -> Result<(u64, Decision), HomeError> {
-        let missing = || StoreError::Damaged(format!("line {seq} is not a decision where the index has it"));
+    pub fn record(&self, seq: u64) -> Result<(u64, Record), HomeError> {
+        let missing = || StoreError::Damaged(format!("line {seq} is not where the index has it"));
         let location = self.store.line(seq)?.ok_or_else(missing)?;
         let bytes = match log::read_line(self.seams.disk.as_ref(), location) {
             Err(LedgerError::NotOnLog) => return Err(missing().into()),
@@ -371,9 +403,23 @@ impl Home {
         };
         let line = line::parse(&bytes).map_err(|error| HomeError::Record(format!("line {seq}: {error}")))?;
         match Record::parse(line.kind, &line.body()) {
-            Ok(Some(Record::Decision(decision))) if line.seq == seq => Ok((line.batch, *decision)),
+            Ok(Some(record)) if line.seq == seq => Ok((line.batch, record)),
             Ok(_) => Err(missing().into()),
             Err(error) => Err(HomeError::Record(format!("line {seq}: {error}"))),
+        }
+    }
+
+    /// Batch number and decision of a line.
+    ///
+    /// # Errors
+    /// [`HomeError`] if there is none.
+    pub fn decision(&self, seq: u64) -> Result<(u64, Decision), HomeError> {
+        match self.record(seq)? {
+            (batch, Record::Decision(decision)) => Ok((batch, *decision)),
+            _ => {
+                let what = format!("line {seq} is not a decision where the index has one");
+                Err(StoreError::Damaged(what).into())
+            }
         }
     }
 
@@ -409,14 +455,18 @@ impl Home {
         keep_blob(self.seams.disk.as_ref(), digest, bytes)
     }
 
-    /// The content of this digest; none if it is missing or does not hash to its name.
     fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
-        let path = blob_path(digest);
-        match self.seams.disk.read(&path, BLOB_BYTES_MAX) {
-            Ok(file) => Ok(Some(file.bytes).filter(|bytes| sha256_hex(bytes) == digest)),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(HomeError::disk(&path, source)),
-        }
+        blob(self.seams.disk.as_ref(), digest)
+    }
+}
+
+/// The content of this digest; none if it is missing or does not hash to its name.
+pub(super) fn blob(disk: &dyn disk::Disk, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
+    let path = blob_path(digest);
+    match disk.read(&path, BLOB_BYTES_MAX) {
+        Ok(file) => Ok(Some(file.bytes).filter(|bytes| sha256_hex(bytes) == digest)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(HomeError::disk(&path, source)),
     }
 }
 
@@ -459,6 +509,9 @@ fn render(decided: &Decided) -> Result<Vec<String>, String> {
         bodies.push(Record::Market(rows.clone()).body()?);
     }
     bodies.push(serde_json::to_string(&decided.decision).map_err(|error| error.to_string())?);
+    if let Some(line) = &decided.council {
+        bodies.push(serde_json::to_string(line).map_err(|error| error.to_string())?);
+    }
     for body in &bodies {
         if body.len() > body_max {
             return Err(format!(

@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::asking::Asking;
 use super::rulebook::{self, Watched};
+use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
 use crate::gate::state::ClockFault;
 use crate::gate::{Change, State};
@@ -165,6 +167,14 @@ pub struct Home {
     pub(super) left_behind: VecDeque<ClaimName>,
     /// Lines that go in front of the next batch.
     pub(super) events: Vec<Record>,
+    /// What roles' commands answered, on its way into the next batch.
+    pub(super) role_answers: Vec<RoleAnswer>,
+    /// Roles that commands answer; none: nobody asks them.
+    pub(super) asking: Option<Asking>,
+    /// Whether cases are due that the last batch left to the next.
+    pub(super) more_cases_due: bool,
+    /// Whether case files were written that are not known to be durable.
+    pub(super) case_files_outstanding: bool,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -242,9 +252,8 @@ impl Folded {
             .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
         let Some(record) = record else { return Ok(()) };
         fold(&mut self.state, store, &mut self.outstanding, line.seq, &record)?;
-        if matches!(record, Record::Decision(_)) {
-            let SealedLine { segment, offset, length, leaf, .. } = *line;
-            store.insert_line(line.seq, log::Location { segment, offset, length, leaf })?;
+        if record.is_indexed() {
+            store.insert_line(line.seq, line.location())?;
         }
         Ok(())
     }
@@ -364,6 +373,10 @@ impl Home {
             outstanding: folded.outstanding,
             left_behind: VecDeque::new(),
             events: Vec::new(),
+            role_answers: Vec::new(),
+            asking: None,
+            more_cases_due: false,
+            case_files_outstanding: false,
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,
@@ -454,13 +467,24 @@ impl Home {
         let work = Path::new(claim::WORK_DIR);
         let mut decided: BTreeMap<(String, String), Kept> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
+        let mut cases: Vec<(u64, Record)> = Vec::new();
         let claims = claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))?;
         for (seq, whose) in &self.outstanding {
             // Without its claim, an answer to a command was taken long ago.
             if *whose == AnswerFor::Command && claims.is_empty() {
                 continue;
             }
-            let (batch, decision) = self.decision(*seq)?;
+            let (batch, record) = self.record(*seq)?;
+            let decision = match record {
+                Record::Decision(decision) => *decision,
+                record => {
+                    cases.push((*seq, record));
+                    continue;
+                }
+            };
+            if decision.is_on_a_case() {
+                cases.push((*seq, Record::Decision(Box::new(decision.clone()))));
+            }
             newest.insert(decision.answer, *seq);
             let kept = Kept { batch, place: decision.kept, sha256: decision.file_sha256 };
             decided.insert((decision.spool, decision.file), kept);
@@ -489,9 +513,13 @@ impl Home {
                 Err(HomeError::AnswerLost(_)) => continue,
                 other => other?,
             };
-            let fail = |source| HomeError::disk(&publish::path_of(&answer), source);
-            let put = publish::publish_again(disk.as_ref(), &answer, &bytes).map_err(fail)?;
-            self.tell_put(&answer, &put);
+            let path = publish::path_of(&answer);
+            let put = publish::publish_again(disk.as_ref(), &path, &bytes)
+                .map_err(|source| HomeError::disk(&path, source))?;
+            self.tell_put(&path, &put);
+        }
+        for (seq, record) in cases {
+            self.redo_case_files(seq, &record)?;
         }
         let done: Vec<Done<'_>> = to_retire
             .iter()

@@ -1,23 +1,26 @@
 //! Looking at a home without its lock: the state up to the last sealed batch, while a gate may be running.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::open::{HomeError, Seams, read_genesis};
 use super::rulebook;
+use crate::council::case::Docket;
+use crate::gate::council::Said;
 use crate::gate::{Record, State};
-use crate::host::disk::Access;
-use crate::ledger::log::{CHECKPOINT_FILE, Position};
-use crate::ledger::note;
+use crate::host::disk::{Access, Disk};
+use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
 use crate::ledger::recover::{self, segments};
 use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
 use crate::ledger::segment;
+use crate::ledger::{line, note};
 use crate::rules::Rulebook;
 use crate::state::fold::{Outstanding, fold};
-use crate::state::{Store, StoreError};
+use crate::state::{Store, StoreError, cases};
 use crate::trading::order::Fill;
+use crate::wire::ids::RequestId;
 use crate::wire::signing::unhex;
 use crate::wire::time::Time;
 
@@ -31,6 +34,7 @@ pub struct View {
     newest: Store,
     /// The index as far as it was committed.
     on_disk: Option<Store>,
+    disk: Arc<dyn Disk>,
     /// Where the ledger ended.
     pub position: Position,
 }
@@ -46,6 +50,88 @@ impl View {
             fills.extend(store.numbered_fills_since(since, usize::MAX)?);
         }
         Ok(fills.into_values().collect())
+    }
+
+    fn stores(&self) -> Vec<&Store> {
+        self.on_disk.iter().chain([&self.newest]).collect()
+    }
+
+    /// What is known of a council case.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn docket(&self, id: &RequestId) -> Result<Option<Docket>, StoreError> {
+        cases::docket(&self.stores(), id)
+    }
+
+    /// Council cases, the newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn dockets(&self, limit: usize, only_open: bool) -> Result<Vec<Docket>, StoreError> {
+        let mut ids: BTreeSet<RequestId> = BTreeSet::new();
+        for store in self.stores() {
+            // What is open in one index can have ended in the next.
+            ids.extend(if only_open { store.open_cases(usize::MAX)? } else { store.newest_cases(limit)? });
+        }
+        let mut found = Vec::new();
+        for id in ids {
+            found.extend(self.docket(&id)?.filter(|docket| !only_open || docket.closed.is_none()));
+        }
+        found.sort_by_key(|docket| std::cmp::Reverse(docket.request));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The line of this number, where the index knows it: decisions, of the council too, and inputs.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn record(&self, seq: u64) -> Result<Option<Record>, HomeError> {
+        for store in self.stores() {
+            if let Some(location) = store.line(seq)? {
+                let bytes = log::read_line(self.disk.as_ref(), location)?;
+                let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
+                let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
+                return Record::parse(line.kind, &line.body()).map_err(fail);
+            }
+        }
+        Ok(None)
+    }
+
+    /// A text of a line, from its member or its blob; none if the blob is missing or damaged.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn text(&self, member: Option<&str>, digest: Option<&str>) -> Result<Option<String>, HomeError> {
+        super::cases::text(self.disk.as_ref(), member, digest)
+    }
+
+    /// The payload of line `seq`.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn payload(&self, seq: u64) -> Result<Option<String>, HomeError> {
+        match self.record(seq)? {
+            Some(record) => super::cases::payload(self.disk.as_ref(), &record),
+            None => Ok(None),
+        }
+    }
+
+    /// The rulebook that was kept under this hash when it was in force.
+    ///
+    /// # Errors
+    /// [`HomeError`] if it is missing or damaged.
+    pub fn rulebook_of(&self, hash: &str) -> Result<Rulebook, HomeError> {
+        rulebook::kept(self.disk.as_ref(), hash)
+    }
+
+    /// What was said in a council case.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn said(&self, docket: &Docket) -> Result<Said, HomeError> {
+        super::cases::said(docket, |seq| self.payload(seq))
     }
 }
 
@@ -91,7 +177,13 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
             let folded =
                 Record::parse(&line.kind, &line.body).map_err(HomeError::Record).and_then(|record| {
                     match record {
-                        Some(record) => Ok(fold(&mut state, &store, &mut outstanding, line.seq, &record)?),
+                        Some(record) => {
+                            fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
+                            if record.is_indexed() {
+                                store.insert_line(line.seq, line.location())?;
+                            }
+                            Ok(())
+                        }
                         None => Ok(()),
                     }
                 });
@@ -122,7 +214,7 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         )));
     }
     let rulebook = rulebook::kept(seams.disk.as_ref(), &state.rulebook.hash)?;
-    Ok(View { state, rulebook, newest: store, on_disk, position })
+    Ok(View { state, rulebook, newest: store, on_disk, disk: Arc::clone(&seams.disk), position })
 }
 
 /// Makes the seams of a real home.

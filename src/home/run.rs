@@ -104,7 +104,8 @@ impl Home {
             .map_err(|source| HomeError::disk(Path::new("spool/in"), source))?;
         found.news.iter().for_each(|news| self.note(Record::Quota, news));
         let more = found.more || !found.claimed.is_empty();
-        Ok(Round { outcomes: self.process(found.claimed)?, more })
+        let outcomes = self.process(found.claimed)?;
+        Ok(Round { outcomes, more: more || self.more_cases_due })
     }
 
     /// Rounds until the spool is empty and no half-written file is waited for; files over a quota stay.
@@ -121,10 +122,12 @@ impl Home {
         while !stop.load(Ordering::SeqCst) {
             let round = self.round(only_local)?;
             round.outcomes.iter().for_each(&mut *report);
-            if round.more {
+            // Under any load, or a busy gate would never ask.
+            let heard = self.ask_roles()?;
+            if round.more || heard {
                 continue;
             }
-            if only_local || !self.scanner.has_unfinished() {
+            if only_local || !(self.scanner.has_unfinished() || self.is_asking()) {
                 break;
             }
             self.seams.clock.sleep(UNFINISHED_WAIT);
@@ -155,13 +158,15 @@ impl Home {
             }
             let round = self.round(false)?;
             round.outcomes.iter().for_each(&mut *report);
-            if round.more {
+            // Under any load, or a busy gate would never ask.
+            let heard = self.ask_roles()?;
+            if round.more || heard {
                 continue;
             }
             if self.has_outstanding() {
                 self.mark_published()?;
             }
-            let looks_again = self.scanner.has_unfinished() || self.scanner.has_waiting();
+            let looks_again = self.scanner.has_unfinished() || self.scanner.has_waiting() || self.is_asking();
             let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
             hints.wait(wait);
         }

@@ -2,6 +2,7 @@
 //! the outside comes through here, so that it can be simulated.
 
 pub mod clock;
+pub mod command;
 pub mod disk;
 pub mod entropy;
 pub mod keyring;

@@ -7,7 +7,7 @@ use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use super::line::{self, LINE_BYTES_MAX, Line};
-use super::log::Position;
+use super::log::{Location, Position};
 use super::seal::Seal;
 use super::segment::Rest;
 use super::tree::{Hash, leaf_hash};
@@ -49,6 +49,13 @@ pub struct SealedLine {
     pub length: u64,
     /// Its leaf hash.
     pub leaf: Hash,
+}
+
+impl SealedLine {
+    /// Where it stands.
+    pub fn location(&self) -> Location {
+        Location { segment: self.segment, offset: self.offset, length: self.length, leaf: self.leaf }
+    }
 }
 
 /// A line that does not continue the log.

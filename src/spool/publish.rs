@@ -36,21 +36,20 @@ const ASIDE_NAMES: u32 = 64;
 ///
 /// # Errors
 /// What the disk says, other than what is [`Published::Blocked`].
-pub fn publish(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<Published> {
-    let path = path_of(answer);
+pub fn publish(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Published> {
     let is_agents = path.parent().and_then(Path::parent).is_some_and(|above| above.ends_with("out"));
     let mut moved = None;
     let mut tries = 0;
     loop {
         tries += 1;
-        let error = match disk::replace(disk, &path, bytes, Mode::Shared, false) {
+        let error = match disk::replace(disk, path, bytes, Mode::Shared, false) {
             Ok(()) => return Ok(moved.map_or(Published::Done, Published::MovedAside)),
             Err(error) => error,
         };
         let kind = error.kind();
         let again = match kind {
-            io::ErrorKind::NotFound => make_folder(disk, &path),
-            io::ErrorKind::IsADirectory => move_aside(disk, &path).map(|aside| moved = aside),
+            io::ErrorKind::NotFound => make_folder(disk, path),
+            io::ErrorKind::IsADirectory => move_aside(disk, path).map(|aside| moved = aside),
             // The hidden name was planted anew after it was cleared.
             io::ErrorKind::AlreadyExists => Ok(()),
             _ => Err(error),
@@ -101,10 +100,10 @@ fn move_aside(disk: &dyn Disk, path: &Path) -> io::Result<Option<PathBuf>> {
 ///
 /// # Errors
 /// What the disk says, other than that nothing readable is there.
-pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
+pub fn stands(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<bool> {
     /// A socket, or a device of nothing.
     const ENXIO: i32 = 6;
-    match disk.read_from_medium(&path_of(answer), bytes.len()) {
+    match disk.read_from_medium(path, bytes.len()) {
         Ok(file) => Ok(file.bytes == bytes),
         // A link, a leased file, a folder that is none: not the answer, whatever it is.
         Err(error)
@@ -123,11 +122,11 @@ pub fn stands(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<bool> {
 ///
 /// # Errors
 /// As of [`publish`].
-pub fn publish_again(disk: &dyn Disk, answer: &str, bytes: &[u8]) -> io::Result<Published> {
-    if !stands(disk, answer, bytes)? {
-        return publish(disk, answer, bytes);
+pub fn publish_again(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> io::Result<Published> {
+    if !stands(disk, path, bytes)? {
+        return publish(disk, path, bytes);
     }
-    let Some(temporary) = disk::temporary(&path_of(answer)) else { return Ok(Published::Done) };
+    let Some(temporary) = disk::temporary(path) else { return Ok(Published::Done) };
     match disk.remove(&temporary) {
         Err(error)
             if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::IsADirectory)

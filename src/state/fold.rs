@@ -23,7 +23,7 @@ pub enum AnswerFor {
     Command,
 }
 
-/// Decision lines whose answers are not known to be durable.
+/// Lines of decisions, the council's included, whose answers are not known to be durable.
 pub type Outstanding = BTreeMap<u64, AnswerFor>;
 
 /// Why a line cannot be folded.
@@ -66,6 +66,7 @@ pub fn fold(
                     store.insert_closed_order(&ClosedOrder { order_id: *order_id, strategy, end: *end })?;
                 }
             }
+            Change::Council(change) => store.apply_to_cases(seq, change)?,
             _ => {}
         }
         state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
@@ -78,6 +79,9 @@ pub fn fold(
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 store.insert_request(id, &decision.spool, &seen)?;
             }
+        }
+        Record::Council(_) | Record::Input(_) => {
+            outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Published(published) => {
             *outstanding = outstanding.split_off(&published.up_to.saturating_add(1))

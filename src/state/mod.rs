@@ -1,6 +1,7 @@
 //! The ledger folded: the bounded part as a snapshot, the unbounded part as an index in SQLite. Both are
 //! caches; `spoolgate rebuild` makes them again from the ledger.
 
+pub mod cases;
 pub mod fold;
 pub mod store;
 

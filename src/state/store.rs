@@ -11,6 +11,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
+use super::cases;
 use super::fold::Outstanding;
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
@@ -25,7 +26,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 4;
+const STORE_VERSION: i64 = 5;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -79,7 +80,7 @@ const BESIDE_BYTES_MAX: u64 = 256 * 1024;
 /// The open index.
 #[derive(Debug)]
 pub struct Store {
-    database: Connection,
+    pub(super) database: Connection,
     /// The file beside it, for a brief holder.
     beside: Option<PathBuf>,
     /// Which index file that belongs to, for a brief holder.
@@ -114,11 +115,11 @@ const TABLES: &str = "
     CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL, base TEXT) STRICT;
 ";
 
-fn to_sql(n: u64) -> Result<i64, StoreError> {
+pub(super) fn to_sql(n: u64) -> Result<i64, StoreError> {
     i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is beyond what SQLite counts")))
 }
 
-fn from_sql(n: i64) -> Result<u64, StoreError> {
+pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
     u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} where a count should stand")))
 }
 
@@ -238,7 +239,9 @@ impl Store {
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
+        self.database.execute_batch(cases::DROP)?;
         self.database.execute_batch(TABLES)?;
+        self.database.execute_batch(cases::TABLES)?;
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
         Ok(self.database.execute_batch("COMMIT")?)
     }
@@ -492,7 +495,10 @@ impl Store {
             "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf FROM lines ORDER BY seq",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
             "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
-        ] {
+        ]
+        .iter()
+        .chain(&cases::DUMP)
+        {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;
             rows.extend(found.collect::<Result<Vec<String>, _>>()?);

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::value::RawValue;
 
+use super::admin::is_digest;
 use super::ids::RequestId;
 use super::time::Time;
 
@@ -92,6 +93,30 @@ pub struct CouncilRequest {
     pub trial_returns: Option<JsonText>,
 }
 
+/// Longest name that a proposer or a role may give itself, bytes.
+const NAME_BYTES_MAX: usize = 200;
+
+fn check_name(what: &str, name: &str) -> Result<(), String> {
+    if name.trim().is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(format!("`{what}` has {} bytes; give a name of 1 to {NAME_BYTES_MAX}", name.len()));
+    }
+    Ok(())
+}
+
+impl CouncilRequest {
+    /// Checks what the shape alone does not say.
+    ///
+    /// # Errors
+    /// Which field, and what it should be.
+    pub fn validate(&self) -> Result<(), String> {
+        check_name("proposer", &self.proposer)?;
+        if self.context.summary.trim().is_empty() {
+            return Err("`context.summary` is empty; say what the change is".to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// The change in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,6 +177,19 @@ pub struct SubmitVerdict {
     pub request_sha256: String,
     /// The contract's object.
     pub verdict: RoleVerdict,
+}
+
+impl SubmitVerdict {
+    /// Checks what the shape alone does not say.
+    ///
+    /// # Errors
+    /// Which field, and what it should be.
+    pub fn validate(&self) -> Result<(), String> {
+        if !is_digest(&self.request_sha256) {
+            return Err("`request_sha256` is not 64 lower-case hex digits".to_owned());
+        }
+        check_name("verdict.role", &self.verdict.role)
+    }
 }
 
 /// What one role answers.
@@ -278,6 +316,17 @@ pub enum Severity {
     Major,
     /// One rejects.
     Blocker,
+}
+
+impl Severity {
+    /// `minor`, `major` or `blocker`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Severity::Minor => "minor",
+            Severity::Major => "major",
+            Severity::Blocker => "blocker",
+        }
+    }
 }
 
 /// A score from 0.0 to 10.0, in tenths.

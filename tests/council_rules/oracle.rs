@@ -124,7 +124,8 @@ struct Seat {
     filled: bool,
     rank: i64,
     concerns: Vec<String>,
-    actions: Vec<String>,
+    /// With the rank of the evidence that asks for them; of filed votes none.
+    actions: Vec<(Option<i64>, Vec<String>)>,
     /// Check, axis, whether it is minor.
     failed: Vec<(String, String, bool)>,
 }
@@ -135,8 +136,12 @@ impl Seat {
         self.filled = true;
     }
 
-    fn want(&mut self, actions: &[String]) {
-        union(&mut self.actions, actions);
+    /// Evidence asks for something only where the seat is no worse than what it found itself.
+    fn wanted(&self) -> Vec<String> {
+        let mut all = Vec::new();
+        let counts = |of: &Option<i64>| of.is_none_or(|rank| rank == self.rank);
+        self.actions.iter().filter(|(of, _)| counts(of)).for_each(|(_, actions)| union(&mut all, actions));
+        all
     }
 
     fn fail(&mut self, check: String, axis: &str, minor: bool) {
@@ -188,7 +193,7 @@ pub fn decide(council: &Council) -> Verdict {
             seat.fail(name, row["axis"].as_str().unwrap(), severity == "minor");
         }
         seat.add(own);
-        seat.want(&strings(&one["required_actions"]));
+        seat.actions.push((Some(own), strings(&one["required_actions"])));
     }
 
     for text in sorted(council.votes.iter().map(|vote| serde_json::to_string(vote).unwrap()).collect()) {
@@ -210,7 +215,7 @@ pub fn decide(council: &Council) -> Verdict {
         let seat = &mut seats[place];
         seat.add(own);
         union(&mut seat.concerns, &strings(&vote["concerns"]));
-        seat.want(&strings(&vote["required_actions"]));
+        seat.actions.push((None, strings(&vote["required_actions"])));
         for item in failed {
             let id = key(item["check_id"].as_str().unwrap_or(""));
             let name = if id.is_empty() { key(item["question"].as_str().unwrap()) } else { id };
@@ -291,7 +296,7 @@ pub fn decide(council: &Council) -> Verdict {
     }
     let mut next_steps = Vec::new();
     for place in deciding {
-        union(&mut next_steps, &seats[place].actions);
+        union(&mut next_steps, &seats[place].wanted());
     }
     let obtain = absent.iter().map(|name| format!("Obtain the verdict of the {name}."));
     let supply = missing.iter().map(|name| format!("Supply the {name}."));

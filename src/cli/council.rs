@@ -1,0 +1,607 @@
+//! `spoolgate council`: cases before the council. Looking takes no lock; `decide` over signed files goes through the
+//! gate, over unsigned ones it only calculates.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use spoolgate::council::brief;
+use spoolgate::council::case::Docket;
+use spoolgate::council::seats::Seat;
+use spoolgate::gate::Record;
+use spoolgate::gate::council::{CaseRecord, calculate, rule_on, waits_for};
+use spoolgate::gate::record::CaseDecision;
+use spoolgate::home::read::{self, View, real_seams};
+use spoolgate::rules::load;
+use spoolgate::rules::roles::{self, Roles};
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::council::{Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict};
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::RequestId;
+use spoolgate::wire::{json, signing};
+
+use super::handle::read_input;
+use super::handover::{self, Handed};
+use super::output::{self, Output};
+
+/// How often `wait` looks.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Characters of a computed finding in a table; all of it is in the record.
+const FINDING_CHARS: usize = 110;
+
+/// Cases before the council.
+#[derive(Subcommand)]
+pub enum Command {
+    /// Decide a case from its request and verdicts in one go.
+    #[command(
+        after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  cat request.json verdicts/*.json | spoolgate council decide -\n\nSigned files go through the gate and into the ledger, like files dropped into the spool. If any file is unsigned,\nthe decision is only calculated and printed, as if the deadline had passed and every signer had the right to speak.\n\nExit codes: 0 APPROVE, 1 REJECT or a refused file, 3 NEEDS_MORE_INFO or still waiting for verdicts."
+    )]
+    Decide(DecideArgs),
+    /// Print the brief of a role: what to judge, on which evidence, and how to answer.
+    #[command(
+        after_help = "Examples:\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council brief req_1 RO | any-model --json > verdict.json"
+    )]
+    Brief {
+        /// The case.
+        #[arg(value_parser = RequestId::parse)]
+        case: RequestId,
+        /// The role: its name or an alias.
+        role: String,
+    },
+    /// List cases, the newest first.
+    #[command(
+        after_help = "Examples:\n  spoolgate council list --open\n  spoolgate --format json council list | jq -r 'select(.outcome == \"REJECT\").case'"
+    )]
+    List {
+        /// Only those that are not decided yet.
+        #[arg(long)]
+        open: bool,
+        /// How many at most.
+        #[arg(short = 'n', long, default_value_t = 50, value_name = "COUNT")]
+        count: usize,
+    },
+    /// Show a case: seats, decision, and the rules behind it, recomputed from the ledger.
+    #[command(
+        after_help = "Examples:\n  spoolgate council show req_1\n  spoolgate --format json council show req_1 | jq .record"
+    )]
+    Show {
+        /// The case.
+        #[arg(value_parser = RequestId::parse)]
+        case: RequestId,
+    },
+    /// Show the seats of a decided case that voted otherwise than it was decided.
+    #[command(after_help = "Examples:\n  spoolgate council dissent req_1")]
+    Dissent {
+        /// The case.
+        #[arg(value_parser = RequestId::parse)]
+        case: RequestId,
+    },
+    /// Wait until a case is decided, then print the decision.
+    #[command(
+        after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT, 3 NEEDS_MORE_INFO, 8 not decided in time."
+    )]
+    Wait {
+        /// The case.
+        #[arg(value_parser = RequestId::parse)]
+        case: RequestId,
+        /// Seconds.
+        #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+        timeout: u64,
+    },
+}
+
+/// Decide a case in one go.
+#[derive(clap::Args)]
+pub struct DecideArgs {
+    /// The request, then its verdicts; `-` for standard input, which may hold several, one after the other.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Decide(args) => decide(home, args, output),
+        Command::Brief { case, role } => print_brief(home, case, role, output),
+        Command::List { open, count } => list(home, *open, *count, output),
+        Command::Show { case } => show(home, case, output),
+        Command::Dissent { case } => dissent(home, case, output),
+        Command::Wait { case, timeout } => wait(home, case, Duration::from_secs(*timeout), output),
+    }
+}
+
+fn exit_of(outcome: Stance) -> Exit {
+    match outcome {
+        Stance::Approve => Exit::Success,
+        Stance::Reject => Exit::Refused,
+        Stance::NeedsMoreInfo => Exit::NeedsApproval,
+    }
+}
+
+fn no_case(case: &RequestId, output: &Output) -> Exit {
+    output.remark(&format!("there is no case `{case}`; `spoolgate council list` shows which there are"));
+    Exit::Refused
+}
+
+/// One document of the input.
+enum Document {
+    Request(Box<CouncilRequest>, String),
+    Bound(SubmitVerdict),
+    Bare(RoleVerdict),
+}
+
+fn documents(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
+    let mut found = Vec::new();
+    for file in files {
+        let shown =
+            if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
+        let bytes = read_input(file)?;
+        for (number, value) in
+            serde_json::Deserializer::from_slice(&bytes).into_iter::<Box<RawValue>>().enumerate()
+        {
+            let value = value.with_context(|| format!("`{shown}`: document {}", number + 1))?;
+            let text = json::check_object(value.get().as_bytes())
+                .with_context(|| format!("`{shown}`: document {}", number + 1))?;
+            found.push((shown.clone(), json::minify(text).into_owned()));
+        }
+    }
+    Ok(found)
+}
+
+fn read_document(shown: &str, text: &str) -> Result<Document> {
+    let payload = match Envelope::parse(text.as_bytes()) {
+        Ok(envelope) => envelope.payload,
+        Err(_) => text.to_owned(),
+    };
+    let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&payload)?;
+    let document = if keys.contains_key("change_type") {
+        let request: CouncilRequest =
+            serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no council request"))?;
+        request.validate().map_err(anyhow::Error::msg).with_context(|| format!("`{shown}`"))?;
+        Document::Request(Box::new(request), signing::sha256_hex(payload.as_bytes()))
+    } else if keys.contains_key("request_sha256") {
+        Document::Bound(serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?)
+    } else {
+        Document::Bare(serde_json::from_str(&payload).with_context(|| format!("`{shown}` is no verdict"))?)
+    };
+    Ok(document)
+}
+
+fn decide(home: &Path, args: &DecideArgs, output: &Output) -> Result<Exit> {
+    let found = documents(&args.files)?;
+    let is_signed = |text: &str| Envelope::parse(text.as_bytes()).is_ok();
+    let signed = found.iter().filter(|(_, text)| is_signed(text)).count();
+    if found.is_empty() {
+        bail!("nothing to decide: give the request first, then its verdicts");
+    }
+    if signed == found.len() {
+        return decide_signed(home, &found, output);
+    }
+    if signed > 0 {
+        output.remark("not every file is signed: nothing is recorded, and no signature was checked");
+    }
+    calculate_only(home, &found, output)
+}
+
+/// Over unsigned files: what the decision would be.
+fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
+    let mut request: Option<(Box<CouncilRequest>, String)> = None;
+    let mut verdicts: Vec<RoleVerdict> = Vec::new();
+    for (shown, text) in found {
+        match (read_document(shown, text)?, &request) {
+            (Document::Request(read, sha256), None) => request = Some((read, sha256)),
+            (Document::Request(..), Some(_)) => {
+                bail!("`{shown}` is a second request; decide one case at a time")
+            }
+            (_, None) => bail!("`{shown}` is a verdict; the request comes first"),
+            (Document::Bound(bound), Some((request, sha256))) => {
+                if bound.request_sha256 != *sha256 || bound.request_id != request.request_id {
+                    output.remark(&format!(
+                        "`{shown}` is about other bytes than this request: its seat stays empty"
+                    ));
+                } else {
+                    verdicts.push(bound.verdict);
+                }
+            }
+            (Document::Bare(verdict), Some(_)) => verdicts.push(verdict),
+        }
+    }
+    let Some((request, _)) = request else { bail!("there is no request among the files") };
+    let ruling = calculate(&roles_of(home)?, &request, &verdicts);
+    output.remark("calculated from unsigned files: nothing is recorded, nothing may cite it");
+    print_decision(&ruling.decision, output)?;
+    Ok(exit_of(ruling.decision.final_outcome))
+}
+
+/// The council's rules of a home; the shipped ones where it has none of its own.
+fn roles_of(home: &Path) -> Result<Roles> {
+    if !home.join(roles::PATH).exists() {
+        return Ok(Roles::shipped()?);
+    }
+    let bundle = load::load(home)?;
+    match bundle.files.get(roles::PATH) {
+        Some(text) => Ok(Roles::read(roles::PATH, text)?),
+        None => Ok(Roles::shipped()?),
+    }
+}
+
+/// Over signed files: each goes through the gate, in the order given.
+fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
+    let mut case: Option<RequestId> = None;
+    let mut refused = false;
+    for (shown, text) in found {
+        match read_document(shown, text)? {
+            Document::Request(request, _) if case.is_none() => case = Some(request.request_id.clone()),
+            Document::Request(..) => bail!("`{shown}` is a second request; decide one case at a time"),
+            Document::Bound(bound) if case.as_ref().is_none_or(|case| *case == bound.request_id) => {
+                case = Some(bound.request_id);
+            }
+            Document::Bound(bound) => bail!("`{shown}` is about case `{}`", bound.request_id),
+            Document::Bare(_) => {
+                bail!("`{shown}` names no request; sign request_id, request_sha256 and verdict")
+            }
+        }
+        match handover::decide(home, text.as_bytes())? {
+            Handed::Answered(bytes) => {
+                let answer: Answer = serde_json::from_slice(&bytes).context("the gate's answer")?;
+                if let Some(error) = &answer.error {
+                    refused = true;
+                    output.remark(&format!("`{shown}`: {}: {}", error.code, error.message));
+                }
+            }
+            Handed::TimedOut => {
+                output.remark("the running gate did not answer in time; the request is still in its spool");
+                return Ok(Exit::WaitTimeout);
+            }
+        }
+    }
+    let Some(case) = case else { bail!("there is no request among the files") };
+    let view = view(home)?;
+    let Some(docket) = view.docket(&case)? else { return Ok(no_case(&case, output)) };
+    match decision_of(&view, &docket)? {
+        Some((_, decision)) => {
+            print_decision(&decision, output)?;
+            let exit = exit_of(decision.final_outcome);
+            Ok(if refused && exit == Exit::Success { Exit::Refused } else { exit })
+        }
+        None => {
+            let waiting = waits_for(&view.rulebook, &docket).join(", ");
+            output.remark(&format!(
+                "case `{case}` waits for {waiting} until {}; `spoolgate council wait {case}` waits with it",
+                docket.case.deadline
+            ));
+            Ok(if refused { Exit::Refused } else { Exit::NeedsApproval })
+        }
+    }
+}
+
+fn view(home: &Path) -> Result<View> {
+    Ok(read::read(home, &real_seams(home)?)?)
+}
+
+/// The decision on a case and its line.
+fn decision_of(view: &View, docket: &Docket) -> Result<Option<(CaseDecision, CouncilDecision)>> {
+    let Some((seq, _)) = docket.closed else { return Ok(None) };
+    let Some(Record::Council(line)) = view.record(seq)? else {
+        bail!("line {seq} is not the council's decision; run `spoolgate audit verify`");
+    };
+    let text = view.text(line.decision.as_deref().map(RawValue::get), line.decision_blob.as_deref())?;
+    let text = text.with_context(|| format!("audit/blobs lacks the decision of line {seq}"))?;
+    let decision = serde_json::from_str(&text).with_context(|| format!("the decision of line {seq}"))?;
+    Ok(Some((*line, decision)))
+}
+
+/// The record beside a decision: rules, seats, dissent, computed evidence.
+fn record_of(view: &View, line: &CaseDecision) -> Result<CaseRecord> {
+    let text = view.text(line.record.as_deref().map(RawValue::get), line.record_blob.as_deref())?;
+    let text = text.context("audit/blobs lacks the record beside the decision")?;
+    serde_json::from_str(&text).context("the record beside the decision")
+}
+
+/// Prints a decision.
+pub fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()> {
+    if output.is_json() {
+        return output.json(decision);
+    }
+    output.line(&output::plain(&format!("case     {}", decision.request_id)))?;
+    output.line(&format!("outcome  {}", decision.final_outcome.as_str()))?;
+    output.line("")?;
+    output.line(&output::plain(&decision.summary_reasoning))?;
+    output.line("")?;
+    let rows: Vec<Vec<String>> = Axis::ALL
+        .iter()
+        .map(|axis| {
+            let score = decision.axis_scores.get(*axis).to_string();
+            vec![axis.number().to_string(), axis.as_str().replace('_', " "), score]
+        })
+        .collect();
+    output.table(&["axis", "name", "score"], &["axis", "score"], &rows)?;
+    for (heading, lines) in
+        [("Blocking issues", &decision.blocking_issues), ("Next steps", &decision.next_steps)]
+    {
+        if !lines.is_empty() {
+            output.heading(heading)?;
+            lines.iter().try_for_each(|line| output.line(&output::plain(&format!("- {line}"))))?;
+        }
+    }
+    Ok(())
+}
+
+fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Result<Exit> {
+    let view = view(home)?;
+    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let roles = &view.rulebook.roles;
+    let Some(rule) = roles.resolve(role) else {
+        let names: Vec<&str> =
+            roles.required(docket.case.change_type).map(|role| role.name.as_str()).collect();
+        bail!("there is no role `{role}`; this case asks {}", names.join(", "));
+    };
+    let said = view.said(&docket)?;
+    let request = said.request.context("the request can no longer be read; run `spoolgate audit verify`")?;
+    output.raw(brief::brief(&request, &docket.case.request_sha256, rule, roles).as_bytes())?;
+    Ok(Exit::Success)
+}
+
+/// A case in the list.
+#[derive(Serialize)]
+struct Listed<'a> {
+    case: &'a RequestId,
+    change_type: &'static str,
+    proposer: &'a str,
+    opened_at: String,
+    deadline: String,
+    outcome: Option<&'static str>,
+    waiting_for: Vec<&'a str>,
+}
+
+fn listed<'a>(view: &'a View, docket: &'a Docket) -> Listed<'a> {
+    let case = &docket.case;
+    let is_open = docket.closed.is_none();
+    Listed {
+        case: &case.id,
+        change_type: case.change_type.as_str(),
+        proposer: case.proposer.as_str(),
+        opened_at: case.opened_at.to_string(),
+        deadline: case.deadline.to_string(),
+        outcome: docket.closed.map(|(_, outcome)| outcome.as_str()),
+        waiting_for: if is_open { waits_for(&view.rulebook, docket) } else { Vec::new() },
+    }
+}
+
+fn list(home: &Path, open: bool, count: usize, output: &Output) -> Result<Exit> {
+    let view = view(home)?;
+    let dockets = view.dockets(count, open)?;
+    if output.is_json() {
+        dockets.iter().try_for_each(|docket| output.json(&listed(&view, docket)))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> = dockets
+        .iter()
+        .map(|docket| {
+            let Listed { case, change_type, proposer, opened_at, deadline, outcome, waiting_for } =
+                listed(&view, docket);
+            let state = outcome.unwrap_or("open").to_owned();
+            let waiting = if outcome.is_some() { String::new() } else { waiting_for.join(", ") };
+            vec![
+                case.to_string(),
+                change_type.to_owned(),
+                proposer.to_owned(),
+                state,
+                opened_at,
+                deadline,
+                waiting,
+            ]
+        })
+        .collect();
+    output.table(
+        &["case", "change", "proposer", "outcome", "opened", "deadline", "waits for"],
+        &[],
+        &rows,
+    )?;
+    Ok(Exit::Success)
+}
+
+/// A case in full.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    listed: Listed<'a>,
+    request_sha256: &'a str,
+    request_line: u64,
+    votes: Vec<ShownVote<'a>>,
+    silent: &'a [String],
+    decision: Option<CouncilDecision>,
+    decision_line: Option<u64>,
+    /// Whether the ledger alone gives the same decision; none for an open case.
+    recomputes: Option<bool>,
+    record: CaseRecord,
+}
+
+#[derive(Serialize)]
+struct ShownVote<'a> {
+    line: u64,
+    role: &'a str,
+    by: &'a str,
+}
+
+fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
+    let view = view(home)?;
+    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let said = view.said(&docket)?;
+    let (decision, record, recomputes) = match decision_of(&view, &docket)? {
+        Some((line, decision)) => {
+            // Verdicts that came after the decision were refused, so the docket holds just those that counted.
+            let again = rule_on(&view.rulebook_of(&line.rulebook)?, &docket, &said);
+            let record = record_of(&view, &line)?;
+            let same = again.decision == decision && again.record == record;
+            (Some(decision), record, Some(same))
+        }
+        None => {
+            let ruling = rule_on(&view.rulebook, &docket, &said);
+            (None, ruling.record, None)
+        }
+    };
+    let votes: Vec<ShownVote<'_>> = docket
+        .votes
+        .iter()
+        .map(|(line, vote)| {
+            let by = vote.by.as_ref().map_or("command", |by| by.as_str());
+            ShownVote { line: *line, role: &vote.role, by }
+        })
+        .collect();
+    let shown = Shown {
+        listed: listed(&view, &docket),
+        request_sha256: &docket.case.request_sha256,
+        request_line: docket.request,
+        votes,
+        silent: &docket.silent,
+        decision,
+        decision_line: docket.closed.map(|(line, _)| line),
+        recomputes,
+        record,
+    };
+    if output.is_json() {
+        output.json(&shown)?;
+    } else {
+        print_shown(&shown, output)?;
+    }
+    Ok(if shown.recomputes == Some(false) { Exit::LedgerCorrupt } else { Exit::Success })
+}
+
+fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
+    let Listed { case, change_type, proposer, opened_at, deadline, waiting_for, .. } = &shown.listed;
+    let facts = [
+        ("case", case.to_string()),
+        ("change", (*change_type).to_owned()),
+        ("proposer", (*proposer).to_owned()),
+        ("opened", format!("{opened_at} (ledger line {})", shown.request_line)),
+        ("deadline", deadline.clone()),
+        ("request", format!("sha256 {}", shown.request_sha256)),
+    ];
+    for (name, value) in facts {
+        output.line(&output::plain(&format!("{name:<9} {value}")))?;
+    }
+    if shown.decision.is_none() {
+        output.line(&output::plain(&format!("{:<9} {}", "waits for", waiting_for.join(", "))))?;
+    }
+    if !shown.votes.is_empty() {
+        output.heading("Verdicts")?;
+        let rows: Vec<Vec<String>> = shown
+            .votes
+            .iter()
+            .map(|vote| vec![vote.line.to_string(), vote.role.to_owned(), vote.by.to_owned()])
+            .collect();
+        output.table(&["line", "role", "by"], &["line"], &rows)?;
+    }
+    print_rules(&shown.record, output)?;
+    if let Some(decision) = &shown.decision {
+        output.heading("Decision")?;
+        print_decision(decision, output)?;
+        output.line("")?;
+        output.line(match shown.recomputes {
+            Some(false) => "RECOMPUTED FROM THE LEDGER IT IS ANOTHER: run `spoolgate audit verify`",
+            _ => "recomputed from the ledger: the same",
+        })?;
+    }
+    Ok(())
+}
+
+/// The rules that were applied, what each came to, and the computed checks.
+fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
+    let CaseRecord { deliberation, evidence, .. } = record;
+    output.heading("Seats")?;
+    let kind = |seat: &Seat| match (seat.computed, seat.votes) {
+        (true, 0) => "computed".to_owned(),
+        (true, votes) => format!("computed, {votes} filed"),
+        (false, votes) => format!("{votes} filed"),
+    };
+    let seats = deliberation.seats.iter().map(|seat| (seat, kind(seat)));
+    let foreign = deliberation.foreign.iter().map(|seat| (seat, format!("{}, no seat", kind(seat))));
+    let rows: Vec<Vec<String>> = seats
+        .chain(foreign)
+        .map(|(seat, kind)| {
+            vec![seat.role.clone(), seat.verdict.as_str().to_owned(), kind, seat.notes.join("; ")]
+        })
+        .collect();
+    output.table(&["role", "counts as", "from", "notes"], &[], &rows)?;
+    output.heading("Rules")?;
+    let rows: Vec<Vec<String>> = deliberation
+        .rules
+        .iter()
+        .map(|rule| vec![rule.rule.as_str().to_owned(), rule.result.as_str().to_owned(), rule.why.join("; ")])
+        .collect();
+    output.table(&["rule", "allows", "why not better"], &[], &rows)?;
+    for evidence in evidence {
+        output.heading(&format!("Computed for the {}: {}", evidence.role, evidence.verdict.as_str()))?;
+        let rows: Vec<Vec<String>> = evidence
+            .findings
+            .iter()
+            .map(|finding| {
+                let result = match finding.pass {
+                    Some(true) => "pass",
+                    Some(false) => finding.severity.as_str(),
+                    None => "-",
+                };
+                vec![
+                    finding.check_id.clone(),
+                    result.to_owned(),
+                    finding.value.clone().unwrap_or_default(),
+                    finding.threshold.clone().unwrap_or_default(),
+                    output::short(&finding.answer, FINDING_CHARS),
+                ]
+            })
+            .collect();
+        output.table(&["check", "result", "value", "threshold", "finding"], &[], &rows)?;
+    }
+    Ok(())
+}
+
+fn dissent(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
+    let view = view(home)?;
+    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let Some((line, decision)) = decision_of(&view, &docket)? else {
+        output.remark(&format!("case `{case}` is not decided yet"));
+        return Ok(Exit::NeedsApproval);
+    };
+    let record = record_of(&view, &line)?;
+    let dissenting = &record.deliberation.dissent;
+    if output.is_json() {
+        dissenting.iter().try_for_each(|seat| output.json(seat))?;
+        return Ok(Exit::Success);
+    }
+    if dissenting.is_empty() {
+        output.line(&format!("every seat voted {}", decision.final_outcome.as_str()))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> =
+        dissenting.iter().map(|seat| vec![seat.role.clone(), seat.verdict.as_str().to_owned()]).collect();
+    output.line(&format!("decided  {}", decision.final_outcome.as_str()))?;
+    output.table(&["role", "voted"], &[], &rows)?;
+    Ok(Exit::Success)
+}
+
+fn wait(home: &Path, case: &RequestId, at_most: Duration, output: &Output) -> Result<Exit> {
+    let begun = Instant::now();
+    loop {
+        let view = view(home)?;
+        let docket = view.docket(case)?;
+        if let Some(docket) = &docket
+            && let Some((_, decision)) = decision_of(&view, docket)?
+        {
+            print_decision(&decision, output)?;
+            return Ok(exit_of(decision.final_outcome));
+        }
+        if begun.elapsed() >= at_most {
+            let state = if docket.is_some() { "is not decided" } else { "is not there" };
+            output
+                .remark(&format!("case `{case}` {state} after {} s; is a gate running?", at_most.as_secs()));
+            return Ok(Exit::WaitTimeout);
+        }
+        std::thread::sleep(POLL);
+    }
+}

@@ -1,0 +1,318 @@
+//! Council cases of a home: reading back what was said, deciding what is due, and the files of a case. Everything below
+//! `council/cases` is derived from ledger lines and made again after a crash.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::batch::{Pending, blob};
+use super::open::{Home, HomeError};
+use crate::council::brief;
+use crate::council::case::Docket;
+use crate::gate::Record;
+use crate::gate::council::{self, Closing, Said};
+use crate::gate::record::{CaseDecision, ClosedBy, Decision, Input};
+use crate::host::disk::{Disk, Mode};
+use crate::rules::Rulebook;
+use crate::spool::claim::is_senders_doing;
+use crate::spool::publish::{self, Published as Put};
+use crate::wire::council::{CouncilRequest, RoleVerdict, SubmitVerdict};
+use crate::wire::ids::RequestId;
+use crate::wire::time::Time;
+
+/// Folder of the cases, below the home.
+pub const CASES_DIR: &str = "council/cases";
+/// Cases whose deadline has passed are decided so many at a time: each is read back from the ledger.
+const DUE_MAX: usize = 64;
+
+/// The folder of a case, below the home.
+pub fn case_dir(id: &RequestId) -> PathBuf {
+    Path::new(CASES_DIR).join(id.as_str())
+}
+
+/// A role's name as a file name: letters and digits in lower case, `-` for everything else.
+pub fn file_name_of(role: &str) -> String {
+    let mut name = String::new();
+    for c in role.chars().take(64) {
+        let c = if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        if c != '-' || !(name.is_empty() || name.ends_with('-')) {
+            name.push(c);
+        }
+    }
+    let name = name.trim_matches('-');
+    if name.is_empty() { "role".to_owned() } else { name.to_owned() }
+}
+
+/// A file of a case: its path below the case's folder, and its bytes.
+type CaseFile = (PathBuf, Vec<u8>);
+
+/// A text with an end of line.
+fn lines(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// A text of a line, from its member or its blob; none if the blob is missing or damaged.
+pub(super) fn text(
+    disk: &dyn Disk,
+    member: Option<&str>,
+    digest: Option<&str>,
+) -> Result<Option<String>, HomeError> {
+    match (member, digest) {
+        (Some(text), _) => Ok(Some(text.to_owned())),
+        (None, Some(digest)) => Ok(blob(disk, digest)?.and_then(|bytes| String::from_utf8(bytes).ok())),
+        (None, None) => Ok(None),
+    }
+}
+
+/// What was sent with a line: a request's payload, or what a role's command wrote.
+pub(super) fn payload(disk: &dyn Disk, record: &Record) -> Result<Option<String>, HomeError> {
+    match record {
+        Record::Decision(line) => text(disk, line.payload.as_deref(), line.payload_blob.as_deref()),
+        Record::Input(line) => text(disk, line.payload.as_deref(), line.payload_blob.as_deref()),
+        _ => Ok(None),
+    }
+}
+
+/// What was said in a case so far, by the payloads of its lines.
+pub(super) fn said(
+    docket: &Docket,
+    payload_of: impl Fn(u64) -> Result<Option<String>, HomeError>,
+) -> Result<Said, HomeError> {
+    let request = payload_of(docket.request)?;
+    let mut verdicts = Vec::new();
+    for (seq, vote) in &docket.votes {
+        let text = payload_of(*seq)?;
+        verdicts
+            .extend(text.and_then(|text| read_verdict(&text, vote.by.is_some())).map(|read| (*seq, read)));
+    }
+    Ok(Said { request: request.and_then(|text| serde_json::from_str(&text).ok()), verdicts })
+}
+
+impl Home {
+    /// A text of a line, from its member or its blob; none if the blob is missing or damaged.
+    fn text(&self, member: Option<&str>, digest: Option<&str>) -> Result<Option<String>, HomeError> {
+        text(self.seams.disk.as_ref(), member, digest)
+    }
+
+    /// What was said in a case so far; its newest lines may still be on their way into the ledger.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub(super) fn said(&self, pending: &Pending, docket: &Docket) -> Result<Said, HomeError> {
+        said(docket, |seq| {
+            let ahead = seq.checked_sub(self.ledger.position().seq);
+            match ahead.and_then(|index| usize::try_from(index).ok()) {
+                Some(index) => match pending.records.get(index) {
+                    Some(record) => payload(self.seams.disk.as_ref(), record),
+                    None => Ok(None),
+                },
+                None => payload(self.seams.disk.as_ref(), &self.record(seq)?.1),
+            }
+        })
+    }
+
+    /// Decides the cases whose deadline has passed.
+    pub(super) fn close_due_cases(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        self.more_cases_due = false;
+        if self.state.council.open == 0 {
+            return Ok(());
+        }
+        let due = self.store.due_cases(now, DUE_MAX)?;
+        self.more_cases_due = due.len() == DUE_MAX;
+        for id in due {
+            let Some(docket) = self.store.docket(&id)? else { continue };
+            let said = self.said(pending, &docket)?;
+            self.push_closing(
+                pending,
+                council::close(&self.rulebook, &docket, &said, now, ClosedBy::Deadline),
+            )?;
+        }
+        Ok(())
+    }
+
+    fn push_closing(
+        &mut self,
+        pending: &mut Pending,
+        closing: Result<Closing, crate::gate::prepare::Refusal>,
+    ) -> Result<(), HomeError> {
+        let Closing { line, blobs } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
+        for (digest, bytes) in &blobs {
+            self.keep_blob(digest, bytes)?;
+        }
+        self.push_event(pending, Record::Council(Box::new(line)))
+    }
+
+    /// Takes down what roles' commands answered, and decides the cases that waited for it.
+    pub(super) fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        for answer in std::mem::take(&mut self.role_answers) {
+            let Some(mut docket) = self.store.docket(&answer.case)? else { continue };
+            let seq = self.next_seq(pending);
+            let heard = council::hear(&self.rulebook, &docket, &answer, now);
+            for (digest, bytes) in &heard.blobs {
+                self.keep_blob(digest, bytes)?;
+            }
+            let is_open = docket.closed.is_none() && !heard.input.changes.is_empty();
+            let said = if is_open { Some(self.said(pending, &docket)?) } else { None };
+            self.push_event(pending, Record::Input(heard.input))?;
+            docket = self.store.docket(&answer.case)?.unwrap_or(docket);
+            if let Some(mut said) = said.filter(|_| council::waits_for(&self.rulebook, &docket).is_empty()) {
+                said.verdicts.extend(heard.verdict.map(|verdict| (seq, verdict)));
+                self.push_closing(
+                    pending,
+                    council::close(&self.rulebook, &docket, &said, now, ClosedBy::Seats),
+                )?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The files of an opened case: its request and a brief for each required role.
+    fn opening_files(
+        &self,
+        rules: &Rulebook,
+        request: &str,
+        sha256: &str,
+    ) -> Option<(RequestId, Vec<CaseFile>)> {
+        let parsed: CouncilRequest = serde_json::from_str(request).ok()?;
+        let mut files = vec![(PathBuf::from("request.json"), lines(request))];
+        for role in rules.roles.required(parsed.change_type) {
+            let name = format!("{}.md", file_name_of(&role.name));
+            let text = brief::brief(&parsed, sha256, role, &rules.roles);
+            files.push((Path::new("briefs").join(name), text.into_bytes()));
+        }
+        Some((parsed.request_id, files))
+    }
+
+    /// The files that a decision line makes in a case's folder.
+    fn files_of(
+        &self,
+        rules: &Rulebook,
+        seq: u64,
+        decision: &Decision,
+    ) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
+        let Some(text) = self.text(decision.payload.as_deref(), decision.payload_blob.as_deref())? else {
+            return Ok(None);
+        };
+        if decision.opens_a_case() {
+            let sha256 = decision.payload_hash.clone().unwrap_or_default();
+            return Ok(self.opening_files(rules, &text, &sha256));
+        }
+        let Ok(submit) = serde_json::from_str::<SubmitVerdict>(&text) else { return Ok(None) };
+        let role = file_name_of(&council::name_of(rules, &submit.verdict.role));
+        let path = Path::new("verdicts").join(format!("{seq}-{role}.json"));
+        Ok(Some((submit.request_id, vec![(path, lines(&text))])))
+    }
+
+    /// Puts the files of a decision on a case where readers look for them.
+    pub(super) fn publish_case_files_of(&mut self, seq: u64, decision: &Decision) -> Result<(), HomeError> {
+        if !decision.is_on_a_case() {
+            return Ok(());
+        }
+        match self.files_of(&self.rulebook, seq, decision)? {
+            Some((id, files)) => {
+                self.put_case_files(&id, &files, false)?;
+                if let Some(asking) = self.asking.as_mut().filter(|_| decision.opens_a_case()) {
+                    asking.about(id);
+                }
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The same for what a role's command answered.
+    pub(super) fn publish_input(&mut self, seq: u64, input: &Input, again: bool) -> Result<(), HomeError> {
+        let Some(text) = self.text(input.payload.as_deref(), input.payload_blob.as_deref())? else {
+            return Ok(());
+        };
+        let path = Path::new("verdicts").join(format!("{seq}-{}.json", file_name_of(&input.role)));
+        self.put_case_files(&input.request_id, &[(path, lines(&text))], again)
+    }
+
+    /// The decision on a case, and what it rests on.
+    pub(super) fn publish_case_decision(
+        &mut self,
+        line: &CaseDecision,
+        again: bool,
+    ) -> Result<(), HomeError> {
+        let decision = line.decision.as_ref().map(|raw| raw.get());
+        let record = line.record.as_ref().map(|raw| raw.get());
+        let Some(decision) = self.text(decision, line.decision_blob.as_deref())? else { return Ok(()) };
+        let mut files = vec![(PathBuf::from("decision.json"), lines(&decision))];
+        if let Some(record) = self.text(record, line.record_blob.as_deref())? {
+            files.push((PathBuf::from("record.json"), lines(&record)));
+        }
+        let path = publish::path_of(&line.answer);
+        let put = if again { publish::publish_again } else { publish::publish };
+        let put = put(self.seams.disk.as_ref(), &path, &lines(&decision))
+            .map_err(|source| HomeError::disk(&path, source))?;
+        self.tell_put(&path, &put);
+        self.put_case_files(&line.request_id, &files, again)
+    }
+
+    /// Makes the files of a line again after a crash, where they are not there as they should be.
+    pub(super) fn redo_case_files(&mut self, seq: u64, record: &Record) -> Result<(), HomeError> {
+        match record {
+            Record::Council(line) => self.publish_case_decision(line, true),
+            Record::Input(input) => self.publish_input(seq, input, true),
+            Record::Decision(decision) => {
+                // The briefs say what the rulebook asked when the case was opened.
+                let kept = super::rulebook::kept(self.seams.disk.as_ref(), &decision.rulebook);
+                let rules = kept.as_ref().unwrap_or(&self.rulebook);
+                match self.files_of(rules, seq, decision)? {
+                    Some((id, files)) => self.put_case_files(&id, &files, true),
+                    None => Ok(()),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn put_case_files(&mut self, id: &RequestId, files: &[CaseFile], again: bool) -> Result<(), HomeError> {
+        self.case_files_outstanding = true;
+        let dir = case_dir(id);
+        let put = if again { publish::publish_again } else { publish::publish };
+        for (below, bytes) in files {
+            let path = dir.join(below);
+            let disk = self.seams.disk.as_ref();
+            let done = match put(disk, &path, bytes) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let folders = [Path::new(CASES_DIR), &dir, path.parent().unwrap_or(&dir)];
+                    folders
+                        .iter()
+                        .try_for_each(|folder| disk.create_dir(folder, Mode::Shared))
+                        .and_then(|()| put(disk, &path, bytes))
+                }
+                other => other,
+            };
+            let done = match done {
+                // What somebody planted there costs these files, never the gate.
+                Err(error) if is_senders_doing(&error) || error.kind() == io::ErrorKind::AlreadyExists => {
+                    Put::Blocked(error)
+                }
+                other => other.map_err(|source| HomeError::disk(&path, source))?,
+            };
+            self.tell_put(&path, &done);
+        }
+        Ok(())
+    }
+
+    /// Makes the files of cases durable, if any were written.
+    pub(super) fn sync_case_files(&mut self) -> Result<(), HomeError> {
+        if std::mem::take(&mut self.case_files_outstanding) {
+            let dir = Path::new(CASES_DIR);
+            self.seams.disk.sync_fs(dir).map_err(|source| HomeError::disk(dir, source))?;
+        }
+        Ok(())
+    }
+}
+
+/// A verdict as it stands in a line: signed ones name their request, a command's is bare.
+fn read_verdict(text: &str, is_signed: bool) -> Option<RoleVerdict> {
+    if is_signed {
+        serde_json::from_str::<SubmitVerdict>(text).ok().map(|submit| submit.verdict)
+    } else {
+        serde_json::from_str(text).ok()
+    }
+}

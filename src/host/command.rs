@@ -1,0 +1,295 @@
+//! Running a program for the gate: input on its standard input, output from its standard output, with limits on time
+//! and size, in a process group of its own and with a clean environment. It ends with the limits, whatever it does.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::process::{Pid, Signal, kill_process_group};
+
+/// Bytes of standard error that are kept for people.
+const COMPLAINT_BYTES_MAX: usize = 2048;
+/// How often a program without news is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// Where programs without a path are found; nothing of the gate's own environment is handed on.
+const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// What to run.
+#[derive(Clone, Copy, Debug)]
+pub struct Program<'a> {
+    /// Its path, or a name that is looked for in `/usr/local/bin`, `/usr/bin` and `/bin`.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub args: &'a [String],
+    /// The directory it runs in.
+    pub dir: &'a Path,
+    /// How long it may take.
+    pub time_max: Duration,
+    /// How much it may write, bytes.
+    pub output_bytes_max: usize,
+}
+
+/// How a program ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// By itself, with this exit code.
+    Exited(i32),
+    /// By this signal, not of ours.
+    Killed(i32),
+    /// It was killed for taking too long.
+    TimedOut,
+    /// It was killed for writing too much.
+    Flooded,
+    /// It was killed because the gate stops.
+    Stopped,
+    /// It could not be started, or not be listened to.
+    Failed(io::Error),
+}
+
+/// What a program did.
+#[derive(Debug)]
+pub struct Run {
+    /// How it ended.
+    pub ended: Ended,
+    /// Its standard output, as far as it was read.
+    pub output: Vec<u8>,
+    /// The beginning of its standard error.
+    pub complaint: Vec<u8>,
+}
+
+/// Kills a program with all that it started in its group, however this scope is left.
+struct Group {
+    child: Child,
+}
+
+impl Group {
+    fn kill(&mut self) {
+        if let Ok(id) = i32::try_from(self.child.id())
+            && let Some(group) = Pid::from_raw(id)
+        {
+            // Gone already is as good.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn do_not_block(fd: BorrowedFd<'_>) -> io::Result<()> {
+    let flags = fcntl_getfl(fd)?;
+    Ok(fcntl_setfl(fd, flags | OFlags::NONBLOCK)?)
+}
+
+/// Reads what is there. False at the end of the stream.
+fn take(from: &mut impl Read, into: &mut Vec<u8>, keep: usize) -> io::Result<bool> {
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match from.read(&mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(count) => {
+                let room = keep.saturating_sub(into.len());
+                into.extend(buffer.iter().take(count.min(room)));
+                if count > room {
+                    return Ok(true);
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Runs a program to its end, or until a limit or `stop`.
+pub fn run(program: &Program<'_>, input: &[u8], stop: &AtomicBool) -> Run {
+    let mut run = Run { ended: Ended::Stopped, output: Vec::new(), complaint: Vec::new() };
+    run.ended = match listen(program, input, stop, &mut run.output, &mut run.complaint) {
+        Ok(ended) => ended,
+        Err(error) => Ended::Failed(error),
+    };
+    run.output.truncate(program.output_bytes_max);
+    run
+}
+
+fn ended(status: ExitStatus) -> Ended {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Exited(code),
+        (None, signal) => Ended::Killed(signal.unwrap_or_default()),
+    }
+}
+
+fn listen(
+    program: &Program<'_>,
+    input: &[u8],
+    stop: &AtomicBool,
+    output: &mut Vec<u8>,
+    complaint: &mut Vec<u8>,
+) -> io::Result<Ended> {
+    let child = Command::new(program.program)
+        .args(program.args)
+        .current_dir(program.dir)
+        .env_clear()
+        .env("PATH", PATH)
+        .env("LANG", "C.UTF-8")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()?;
+    let mut group = Group { child };
+    let mut stdin = group.child.stdin.take();
+    let (Some(mut stdout), Some(mut stderr)) = (group.child.stdout.take(), group.child.stderr.take()) else {
+        return Err(io::Error::other("its output is not connected"));
+    };
+    do_not_block(stdout.as_fd())?;
+    do_not_block(stderr.as_fd())?;
+    if let Some(stdin) = &stdin {
+        do_not_block(stdin.as_fd())?;
+    }
+    let (mut to_write, mut hears, mut complains) = (input, true, true);
+    let end = Instant::now().checked_add(program.time_max);
+    loop {
+        if stop.load(Ordering::SeqCst) {
+            return Ok(Ended::Stopped);
+        }
+        if end.is_none_or(|end| Instant::now() >= end) {
+            return Ok(Ended::TimedOut);
+        }
+        if let Some(pipe) = &mut stdin {
+            match pipe.write(to_write) {
+                Ok(count) => to_write = to_write.get(count..).unwrap_or_default(),
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                // It does not want to read all of it, which is its own affair.
+                Err(_) => to_write = &[],
+            }
+        }
+        if to_write.is_empty() {
+            stdin = None;
+        }
+        // One byte more than it may write shows that it wrote too much.
+        hears = hears && take(&mut stdout, output, program.output_bytes_max.saturating_add(1))?;
+        complains = complains && take_and_forget(&mut stderr, complaint)?;
+        if output.len() > program.output_bytes_max {
+            return Ok(Ended::Flooded);
+        }
+        if let Some(status) = group.child.try_wait()? {
+            // What it started itself ends with it; what was written before is still in the pipe.
+            group.kill();
+            take(&mut stdout, output, program.output_bytes_max.saturating_add(1))?;
+            take_and_forget(&mut stderr, complaint)?;
+            let flooded = output.len() > program.output_bytes_max;
+            return Ok(if flooded { Ended::Flooded } else { ended(status) });
+        }
+        wait(
+            stdin.as_ref().map(AsFd::as_fd),
+            hears.then(|| stdout.as_fd()),
+            complains.then(|| stderr.as_fd()),
+        )?;
+    }
+}
+
+/// Reads on, or a program that complains a lot would wait for us.
+fn take_and_forget(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool> {
+    let mut buffer = Vec::new();
+    let more = take(from, &mut buffer, 256 * 1024)?;
+    let room = COMPLAINT_BYTES_MAX.saturating_sub(into.len());
+    into.extend(buffer.into_iter().take(room));
+    Ok(more)
+}
+
+fn wait(
+    stdin: Option<BorrowedFd<'_>>,
+    stdout: Option<BorrowedFd<'_>>,
+    stderr: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(3);
+    fds.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
+    fds.extend([stdout, stderr].into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+    let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(_) => Ok(()),
+        Err(error) if error == rustix::io::Errno::INTR => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str, input: &[u8], time_ms: u64, output_bytes_max: usize) -> Run {
+        let args = ["-c".to_owned(), script.to_owned()];
+        let program = Program {
+            program: Path::new("sh"),
+            args: &args,
+            dir: Path::new("/"),
+            time_max: Duration::from_millis(time_ms),
+            output_bytes_max,
+        };
+        run(&program, input, &AtomicBool::new(false))
+    }
+
+    #[test]
+    fn what_it_reads_is_what_it_was_given_and_what_it_writes_is_what_is_read() {
+        let input: Vec<u8> = (0..1_000_000_u32).map(|n| b'a' + u8::try_from(n % 26).unwrap()).collect();
+        let run = sh("cat", &input, 60_000, 1_000_000);
+        assert!(matches!(run.ended, Ended::Exited(0)), "{:?}", run.ended);
+        assert_eq!(run.output, input);
+    }
+
+    #[test]
+    fn it_ends_with_its_limits_whatever_it_does() {
+        /// A script, its limits on time (ms) and output (bytes), and how it must end.
+        type Case = (&'static str, u64, usize, fn(&Ended) -> bool);
+        let cases: [Case; 8] = [
+            ("exit 3", 60_000, 10, |ended| matches!(ended, Ended::Exited(3))),
+            ("kill -9 $$", 60_000, 10, |ended| matches!(ended, Ended::Killed(9))),
+            ("trap '' TERM INT; while :; do :; done", 200, 10, |ended| matches!(ended, Ended::TimedOut)),
+            ("yes", 60_000, 100_000, |ended| matches!(ended, Ended::Flooded)),
+            ("head -c 11 /dev/zero", 60_000, 10, |ended| matches!(ended, Ended::Flooded)),
+            ("head -c 10 /dev/zero", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
+            ("head -c 3000000 /dev/zero >&2", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
+            // What it leaves behind neither keeps us waiting nor goes on.
+            ("sleep 300 & echo ok", 60_000, 10, |ended| matches!(ended, Ended::Exited(0))),
+        ];
+        for (script, time_ms, bytes, expected) in cases {
+            let begun = Instant::now();
+            let run = sh(script, &[b'x'; 300_000], time_ms, bytes);
+            assert!(expected(&run.ended), "{script}: {:?}", run.ended);
+            assert!(run.output.len() <= bytes && run.complaint.len() <= COMPLAINT_BYTES_MAX, "{script}");
+            assert!(begun.elapsed() < Duration::from_secs(50), "{script} was waited for");
+        }
+    }
+
+    #[test]
+    fn nothing_of_our_environment_reaches_it() {
+        let run = sh(
+            "env | grep -v -e '^PATH=' -e '^LANG=' -e '^PWD=' -e '^_=' -e '^SHLVL=' -e '^OLDPWD='",
+            b"",
+            60_000,
+            10_000,
+        );
+        assert_eq!(String::from_utf8_lossy(&run.output), "");
+        let missing = Program {
+            program: Path::new("/nonexistent/program"),
+            args: &[],
+            dir: Path::new("/"),
+            time_max: Duration::from_secs(1),
+            output_bytes_max: 1,
+        };
+        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(false)).ended, Ended::Failed(_)));
+        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(true)).ended, Ended::Failed(_)));
+    }
+}
