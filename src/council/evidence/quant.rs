@@ -256,7 +256,8 @@ fn backtest_length(inputs: &Inputs<'_>, known: u32) -> Row {
     let Some(annual) = inputs.figure(&mut row, "sharpe") else { return row };
     let years = inputs.years(&mut row);
     let span = years.unwrap_or_else(|| number(inputs.policy.assumed_years));
-    if let Some(tries) = sharpe::trials_expected_to_show(annual, span, TRIES_MAX) {
+    let tries = sharpe::trials_expected_to_show(annual, span, TRIES_MAX).filter(|tries| *tries < TRIES_MAX);
+    if let Some(tries) = tries {
         let tries = tries.saturating_add(1);
         row.say(format!(
             "Over {} years the best of {tries} worthless tries is expected to show {}.",
