@@ -566,7 +566,7 @@ fn nothing_outside_of_its_domain_comes_out_as_a_number() {
         vec![],
         vec![f64::NAN; 20],
         vec![f64::INFINITY; 20],
-        vec![1e300, -1e300].repeat(10),
+        [1e300, -1e300].repeat(10),
         vec![0.1; 20],
         vec![-2.0; 20],
         vec![1.0],

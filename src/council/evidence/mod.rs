@@ -4,6 +4,7 @@
 //! that says so. Comparisons are of rounded decimals, the ones that the answers show.
 
 mod artifacts;
+mod cross_check;
 mod inputs;
 mod metrics;
 mod quant;

@@ -156,7 +156,6 @@ fn t_statistic(inputs: &Inputs<'_>) -> Row {
 
 /// Sharpe ratio per period, number of returns, skew and kurtosis; what is missing is noted.
 struct Observed {
-    annual: f64,
     years: f64,
     periods: f64,
     sr: f64,
@@ -171,7 +170,7 @@ fn observed(inputs: &Inputs<'_>, row: &mut Row) -> Option<Observed> {
     let periods = inputs.periods(row);
     let (skew, kurtosis) = inputs.shape(row);
     let (sr, n) = (units::per_period(annual, periods)?, inputs.count(years, periods));
-    Some(Observed { annual, years, periods, sr, n, skew, kurtosis })
+    Some(Observed { years, periods, sr, n, skew, kurtosis })
 }
 
 fn probabilistic(inputs: &Inputs<'_>) -> Row {
@@ -257,7 +256,8 @@ fn backtest_length(inputs: &Inputs<'_>, known: u32) -> Row {
     let Some(annual) = inputs.figure(&mut row, "sharpe") else { return row };
     let years = inputs.years(&mut row);
     let span = years.unwrap_or_else(|| number(inputs.policy.assumed_years));
-    if let Some(tries) = sharpe::trials_expected_to_show(annual, span, TRIES_MAX) {
+    let tries = sharpe::trials_expected_to_show(annual, span, TRIES_MAX).filter(|tries| *tries < TRIES_MAX);
+    if let Some(tries) = tries {
         let tries = tries.saturating_add(1);
         row.say(format!(
             "Over {} years the best of {tries} worthless tries is expected to show {}.",
@@ -310,6 +310,7 @@ fn overfitting_probability(inputs: &Inputs<'_>) -> Row {
             return row;
         }
         Some(Err(why)) => {
+            row.miss("trial_returns");
             row.cannot_use(why.clone());
             return row;
         }
@@ -440,6 +441,7 @@ fn resampled(inputs: &Inputs<'_>) -> Row {
             return row;
         }
         Some(Err(why)) => {
+            row.miss("returns");
             row.cannot_use(why.clone());
             return row;
         }

@@ -187,10 +187,11 @@ pub(super) fn vote(role: &str, rows: Vec<Row>, policy: &EvidencePolicy) -> Evide
 
 /// Beyond this a value is shown and compared as this: no threshold is near.
 const SHOWN_MAX: f64 = 1e12;
+const SHOWN_MIN: f64 = -1e12;
 
 /// The value rounded to so many places, half to even on its exact binary value: what is compared and what is shown.
 pub(super) fn rounded(value: f64, places: usize) -> Amount {
-    let value = if value.is_nan() { 0.0 } else { value.clamp(-SHOWN_MAX, SHOWN_MAX) };
+    let value = if value.is_nan() { 0.0 } else { value.clamp(SHOWN_MIN, SHOWN_MAX) };
     Amount::parse_exact(&format!("{value:.places$}")).unwrap_or(Amount::ZERO)
 }
 

@@ -26,7 +26,7 @@ pub struct Haircut {
 /// The haircut by the normal distribution of an annual ratio over `years` among `tests` tests: `p = 2(1 - Phi(|t|))`,
 /// adjusted, and back through `z_{1-p/2}/sqrt(y)`, with the sign of the ratio. `None` unless years > 0 and tests >= 1.
 pub fn haircut(annual: f64, years: f64, tests: f64) -> Option<Haircut> {
-    if !(years > 0.0 && tests >= 1.0 && tests <= 1e15) {
+    if !(years > 0.0 && (1.0..=1e15).contains(&tests)) {
         return None;
     }
     let t = finite(annual * sqrt(years))?;
