@@ -14,7 +14,7 @@ use crate::council::case::{self, Case, Docket, Vote};
 use crate::council::finding::Evidence;
 use crate::council::{aggregate, evidence, seats};
 use crate::rules::Rulebook;
-use crate::rules::roles::{Computed, Roles};
+use crate::rules::roles::{Computed, RoleRule, Roles};
 use crate::wire::code::Code;
 use crate::wire::council::{
     Artifacts, ChangeType, Context, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict,
@@ -120,9 +120,11 @@ pub fn waits_for<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
     rules
         .roles
         .required(*change_type)
+        .filter(|role| !docket.has_vote(&role.name) && !docket.silent.contains(&role.name))
+        .filter(|role| {
+            computed(&rules.roles, role, *change_type).is_none() || has_speaker(rules, &role.name, proposer)
+        })
         .map(|role| role.name.as_str())
-        .filter(|role| !docket.has_vote(role) && !docket.silent.iter().any(|silent| silent == role))
-        .filter(|role| computed(rules, role).is_none() || has_speaker(rules, role, proposer))
         .collect()
 }
 
@@ -132,8 +134,9 @@ pub fn commands_due<'a>(rules: &'a Rulebook, docket: &Docket) -> Vec<&'a str> {
     waiting.filter(|role| rules.roles.resolve(role).is_some_and(|role| role.command.is_some())).collect()
 }
 
-fn computed(rules: &Rulebook, role: &str) -> Option<Computed> {
-    rules.roles.resolve(role)?.computed
+/// The computation that votes for a role on this type of change.
+fn computed(roles: &Roles, role: &RoleRule, change: ChangeType) -> Option<Computed> {
+    role.computed.filter(|_| roles.evidence.computes(change))
 }
 
 impl Turn<'_> {
@@ -150,8 +153,8 @@ impl Turn<'_> {
         }
         let envelope = &authentic.envelope;
         let deadline_s = self.rules.roles.change(request.change_type).deadline_s;
-        let roles: Vec<&str> =
-            self.rules.roles.required(request.change_type).map(|role| role.name.as_str()).collect();
+        let required: Vec<&RoleRule> = self.rules.roles.required(request.change_type).collect();
+        let roles: Vec<&str> = required.iter().map(|role| role.name.as_str()).collect();
         let spool = self.rules.principals.get(&envelope.source).and_then(|rule| rule.spool.as_ref());
         let folder = spool.map_or_else(|| "out".to_owned(), |name| format!("out/{name}"));
         let case = Case {
@@ -163,15 +166,16 @@ impl Turn<'_> {
             opened_at: self.now,
             deadline: self.now.plus_ms(i64::from(deadline_s).saturating_mul(1000)),
         };
-        let speaks = |role: &&str| {
-            computed(self.rules, role).is_some() || has_speaker(self.rules, role, &case.proposer)
+        let speaks = |role: &RoleRule| {
+            computed(&self.rules.roles, role, case.change_type).is_some()
+                || has_speaker(self.rules, &role.name, &case.proposer)
         };
         let data = data(&CaseOpened {
             case: &case.id,
             roles: &roles,
             deadline: case.deadline,
             request_sha256: &case.request_sha256,
-            unstaffed: roles.iter().copied().filter(|role| !speaks(role)).collect(),
+            unstaffed: required.iter().filter(|role| !speaks(role)).map(|role| role.name.as_str()).collect(),
         })?;
         let docket = Docket { case, request: self.seq, votes: Vec::new(), silent: Vec::new(), closed: None };
         let closing = waits_for(self.rules, &docket).is_empty().then(|| {
@@ -297,7 +301,7 @@ pub fn rule_on(rules: &Rulebook, docket: &Docket, said: &Said) -> Ruling {
 pub fn calculate(roles: &Roles, request: &CouncilRequest, verdicts: &[RoleVerdict]) -> Ruling {
     let evidence: Vec<_> = roles
         .required(request.change_type)
-        .filter_map(|role| match role.computed? {
+        .filter_map(|role| match computed(roles, role, request.change_type)? {
             Computed::RealismChecker => Some(evidence::realism_checker(request, &roles.evidence)),
             Computed::QuantResearcher => Some(evidence::quant_researcher(request, &roles.evidence, 1)),
         })

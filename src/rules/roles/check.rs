@@ -54,6 +54,7 @@ pub(super) fn compile(file: RolesFile) -> Result<Roles, String> {
     check_weights(&weights)?;
     check_floor("axis_floor", axis_floor, weights.start)?;
     check_text(text)?;
+    evidence.check().map_err(|why| format!("evidence: {why}"))?;
     let placeholders = fold_placeholders(&placeholders)?;
     let mut roles = Roles {
         roster,
