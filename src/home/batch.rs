@@ -11,6 +11,7 @@ use crate::gate::record::{Decision, Event, Published, Record};
 use crate::gate::{Change, Decided, decide, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
+use crate::ledger::log::Location;
 use crate::ledger::{LedgerError, line, log};
 use crate::spool::claim::{self, Claimed};
 use crate::spool::name::ClaimName;
@@ -214,40 +215,44 @@ impl Home {
             return Ok(Vec::new());
         }
         let first = self.ledger.position().seq;
-        let bodies: Vec<(&str, String)> = pending.bodies;
-        let sealed = self.ledger.append(&bodies)?;
-        let mut outcomes = Vec::new();
-        let mut by_seq: BTreeMap<u64, Decision> = BTreeMap::new();
-        for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(&sealed.locations)) {
+        let lines = pending.records.len();
+        let sealed = self.ledger.append(&pending.bodies)?;
+        let mut by_seq: BTreeMap<u64, (Decision, Location)> = BTreeMap::new();
+        let mut events = Vec::new();
+        for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(sealed.locations)) {
             match record {
                 Record::Decision(decision) => {
-                    self.store.insert_line(seq, *location)?;
-                    by_seq.insert(seq, *decision);
+                    by_seq.insert(seq, (*decision, location));
                 }
                 Record::Rulebook(event)
                 | Record::Halt(event)
                 | Record::ClockStep(event)
-                | Record::Quota(event) => {
-                    self.on_event.iter_mut().for_each(|hear| hear(&event));
-                }
+                | Record::Quota(event) => events.push(event),
                 _ => {}
             }
         }
-        for (seq, decision) in &by_seq {
+        let mut answers = Vec::with_capacity(by_seq.len());
+        for (seq, (decision, _)) in &by_seq {
             let original = decision.metadata.replay_of.unwrap_or(*seq);
             let answer = match by_seq.get(&original) {
-                Some(decision) => self.answer_of(decision)?,
+                Some((decision, _)) => self.answer_of(decision)?,
                 None => self.answer(original)?,
             };
             let put = publish::publish(self.seams.disk.as_ref(), &decision.answer, &answer.to_bytes())
                 .map_err(|source| HomeError::disk(&publish::path_of(&decision.answer), source))?;
             self.tell_put(&decision.answer, &put);
-            outcomes.push(Outcome { seq: *seq, decision: decision.clone(), answer });
+            answers.push(answer);
+        }
+        // Whoever waits for an answer has it; the rest is for the next start and for auditors.
+        self.ledger.publish_head()?;
+        events.iter().for_each(|event| self.on_event.iter_mut().for_each(|hear| hear(event)));
+        for (seq, (_, location)) in &by_seq {
+            self.store.insert_line(*seq, *location)?;
         }
         let done: Vec<Done<'_>> = claims
             .iter()
             .map(|(Begun { claim, bytes }, seq)| {
-                let keep = by_seq.get(seq).and_then(|decision| {
+                let keep = by_seq.get(seq).and_then(|(decision, _)| {
                     let sha256 = decision.file_sha256.as_deref();
                     Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })
                 });
@@ -258,11 +263,10 @@ impl Home {
             .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
-        self.lines_since_snapshot = self
-            .lines_since_snapshot
-            .saturating_add(u64::try_from(bodies.len()).unwrap_or(0))
-            .saturating_add(1);
-        Ok(outcomes)
+        self.lines_since_snapshot =
+            self.lines_since_snapshot.saturating_add(u64::try_from(lines).unwrap_or(0)).saturating_add(1);
+        let decided = by_seq.into_iter().zip(answers);
+        Ok(decided.map(|((seq, (decision, _)), answer)| Outcome { seq, decision, answer }).collect())
     }
 
     /// Tells whoever runs the gate of an answer that met something in its place.
@@ -458,7 +462,7 @@ fn render(decided: &Decided) -> Result<Vec<String>, String> {
     for rows in &decided.market {
         bodies.push(Record::Market(rows.clone()).body()?);
     }
-    bodies.push(serde_json::to_string(&decided.decision).map_err(|error| error.to_string())?);
+    bodies.push(decided.decision.body()?);
     for body in &bodies {
         if body.len() > body_max {
             return Err(format!(

@@ -108,7 +108,7 @@ impl Home {
     }
 
     /// Rounds until the spool is empty and no half-written file is waited for; files over a quota stay.
-    /// `report` hears of every outcome.
+    /// `report` hears of the outcomes of each round.
     ///
     /// # Errors
     /// [`HomeError`].
@@ -116,11 +116,11 @@ impl Home {
         &mut self,
         only_local: bool,
         stop: &AtomicBool,
-        report: &mut dyn FnMut(&Outcome),
+        report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         while !stop.load(Ordering::SeqCst) {
             let round = self.round(only_local)?;
-            round.outcomes.iter().for_each(&mut *report);
+            report(&round.outcomes);
             if round.more {
                 continue;
             }
@@ -140,7 +140,7 @@ impl Home {
         &mut self,
         hints: &mut Hints,
         stop: &AtomicBool,
-        report: &mut dyn FnMut(&Outcome),
+        report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         self.note(Record::Start, "the watcher started");
         while !stop.load(Ordering::SeqCst) {
@@ -154,7 +154,7 @@ impl Home {
                 }
             }
             let round = self.round(false)?;
-            round.outcomes.iter().for_each(&mut *report);
+            report(&round.outcomes);
             if round.more {
                 continue;
             }
