@@ -32,6 +32,12 @@ pub struct Round {
 /// How long to wait before files that are unfinished or over a quota are looked at again.
 const UNFINISHED_WAIT: Duration = Duration::from_millis(PATIENCE_MS / 10);
 
+/// How long nothing must come in before answers are made durable: whoever asks meanwhile would wait for that.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// After this long they are made durable all the same, milliseconds: hints without end must not put it off.
+const PUBLISHED_WITHIN_MS: u64 = 1000;
+
 /// Says what passes a quota, as things are before the batch.
 struct GateJudge<'a> {
     state: &'a State,
@@ -143,6 +149,7 @@ impl Home {
         report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         self.note(Record::Start, "the watcher started");
+        let mut publish_by = None;
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.seams.disk);
             // Armed before the scan, so that nothing falls between the two; and again if that changed anything,
@@ -159,8 +166,14 @@ impl Home {
                 continue;
             }
             if self.has_outstanding() {
+                let now_ms = self.seams.clock.monotonic_ms();
+                let until_ms = *publish_by.get_or_insert(now_ms.saturating_add(PUBLISHED_WITHIN_MS));
+                if now_ms < until_ms && hints.wait(QUIET) {
+                    continue;
+                }
                 self.mark_published()?;
             }
+            publish_by = None;
             let looks_again = self.scanner.has_unfinished() || self.scanner.has_waiting();
             let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
             hints.wait(wait);
