@@ -271,12 +271,12 @@ fn unescaped_at(bytes: &[u8], start: u32) -> Cow<'_, [u8]> {
     if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
 }
 
-/// What may come next in the innermost open container.
+/// What may come next in the innermost open container, unless that ends.
 #[derive(Clone, Copy)]
 enum Expect {
-    ValueOrEnd,
-    KeyOrEnd,
-    CommaOrEnd,
+    Element,
+    Member,
+    Comma,
 }
 
 /// One pass over the bytes; containers are a list, not recursion, so depth cannot exhaust the stack.
@@ -323,17 +323,17 @@ impl<'a> Reader<'a> {
         let in_object = matches!(self.open.last(), Some(Open::Object { .. }));
         match (expect, self.peek()) {
             (_, None) => self.fail_here(JsonErrorKind::Incomplete),
-            (Expect::KeyOrEnd, Some(b'}')) | (Expect::ValueOrEnd, Some(b']')) => Ok(self.close()),
-            (Expect::ValueOrEnd, _) => self.value(),
-            (Expect::KeyOrEnd, _) => self.member(),
-            (Expect::CommaOrEnd, Some(b'}')) if in_object => Ok(self.close()),
-            (Expect::CommaOrEnd, Some(b']')) if !in_object => Ok(self.close()),
-            (Expect::CommaOrEnd, Some(b',')) => {
+            (Expect::Member, Some(b'}')) | (Expect::Element, Some(b']')) => Ok(self.close()),
+            (Expect::Element, _) => self.value(),
+            (Expect::Member, _) => self.member(),
+            (Expect::Comma, Some(b'}')) if in_object => Ok(self.close()),
+            (Expect::Comma, Some(b']')) if !in_object => Ok(self.close()),
+            (Expect::Comma, Some(b',')) => {
                 self.at += 1;
                 self.skip_white_space();
                 if in_object { self.member() } else { self.value() }
             }
-            (Expect::CommaOrEnd, Some(byte)) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
+            (Expect::Comma, Some(byte)) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
         }
     }
 
@@ -343,18 +343,18 @@ impl<'a> Reader<'a> {
             Some(b'"') => self.string().map(|_| ())?,
             Some(b'{') => {
                 self.open(Open::Object { keys_start: self.keys.len(), marks: 0, hashed: None })?;
-                return Ok(Expect::KeyOrEnd);
+                return Ok(Expect::Member);
             }
             Some(b'[') => {
                 self.open(Open::Array)?;
-                return Ok(Expect::ValueOrEnd);
+                return Ok(Expect::Element);
             }
             Some(b'-' | b'+' | b'.' | b'0'..=b'9') => self.number()?,
             Some(b'a'..=b'z' | b'A'..=b'Z') => self.literal()?,
             Some(byte) => self.fail_here(JsonErrorKind::UnexpectedByte(byte))?,
             None => self.fail_here(JsonErrorKind::Incomplete)?,
         }
-        Ok(Expect::CommaOrEnd)
+        Ok(Expect::Comma)
     }
 
     fn open(&mut self, container: Open) -> Result<(), Fault> {
@@ -371,7 +371,7 @@ impl<'a> Reader<'a> {
         if let Some(Open::Object { keys_start, .. }) = self.open.pop() {
             self.keys.truncate(keys_start);
         }
-        Expect::CommaOrEnd
+        Expect::Comma
     }
 
     /// Reads a key, its colon, and its value as [`Reader::value`] does.
