@@ -170,7 +170,7 @@ impl Scratch {
     fn run(&self) -> Result<Vec<Outcome>, HomeError> {
         let mut home = Home::open(self.home(), self.seams())?;
         let mut outcomes = Vec::new();
-        home.until_idle(false, &AtomicBool::new(false), &mut |outcome| outcomes.push(outcome.clone()))?;
+        home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))?;
         home.finish("done")?;
         Ok(outcomes)
     }
@@ -362,7 +362,7 @@ fn prepared(source: &str, action: &str, payload: Payload) -> Prepared {
     let key = SignKey::Hmac([7; 32]);
     let mut envelope = envelope(action, "{}", &key);
     envelope.source = Principal::parse(source).unwrap();
-    let request_hash = envelope.request_hash();
+    let (payload_hash, request_hash) = (envelope.payload_hash(), envelope.request_hash());
     let body = Ok(Body { rule: actions::find(action).unwrap(), payload });
     let key_id = "0000000000000001".to_owned();
     Prepared {
@@ -370,7 +370,7 @@ fn prepared(source: &str, action: &str, payload: Payload) -> Prepared {
         file: "r.json".to_owned(),
         file_sha256: None,
         file_bytes: None,
-        request: Ok(Authentic { envelope, key_id, request_hash, body }),
+        request: Ok(Authentic { envelope, key_id, payload_hash, request_hash, body }),
     }
 }
 

@@ -185,7 +185,7 @@ impl Demo {
     fn drain(&mut self, story: &str) -> Result<()> {
         let mut outcomes = Vec::new();
         self.home
-            .until_idle(false, &AtomicBool::new(false), &mut |outcome| outcomes.push(outcome.clone()))?;
+            .until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))?;
         for outcome in outcomes {
             if let (Some(id), Some(order)) = (&outcome.decision.request_id, outcome.decision.order_id) {
                 self.orders.insert(id.clone(), order.to_string());
@@ -345,7 +345,7 @@ fn row(told: &Told) -> Vec<String> {
                     let show = |amount: Option<spoolgate::wire::amount::Amount>| {
                         amount.map_or_else(|| "?".to_owned(), |amount| amount.normalized().to_string())
                     };
-                    format!("{} over {}", show(row.value), show(row.limit))
+                    format!("{} over {}", show(row.value), show(row.limit)).into()
                 });
                 let headroom = decision
                     .headroom

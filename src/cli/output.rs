@@ -47,6 +47,9 @@ fn is_obeyed(c: char) -> bool {
 
 /// Text that a terminal prints and does not obey.
 pub fn plain(text: &str) -> String {
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut out = String::new();
     for c in text.chars() {
         if is_obeyed(c) { out.extend(c.escape_default()) } else { out.push(c) }
@@ -96,7 +99,8 @@ impl Output {
     /// A line on standard output.
     pub fn line(&self, text: &str) -> Result<()> {
         let text = if self.is_json() { Cow::Owned(plain_json(text)) } else { Cow::Borrowed(text) };
-        writeln!(io::stdout(), "{text}").context(STDOUT)
+        // One write: text and line feed apart would be two where the text ends in none.
+        io::stdout().write_all(format!("{text}\n").as_bytes()).context(STDOUT)
     }
 
     /// An answer on standard output: its bytes, but for what a terminal would obey.

@@ -15,7 +15,7 @@ use spoolgate::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate::wire::code::Exit;
 
 use super::look;
-use super::output::Output;
+use super::output::{Output, plain};
 
 /// Decide what is in the spool, then end.
 #[derive(clap::Args)]
@@ -82,11 +82,21 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     Ok(open)
 }
 
-/// One line for an outcome.
-pub fn report(output: &Output, outcome: &Outcome) -> Result<()> {
-    if output.is_json() {
-        return output.raw(&outcome.answer.to_bytes());
+/// A line for each outcome of a round, written in one go.
+pub fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
+    if outcomes.is_empty() {
+        return Ok(());
     }
+    if output.is_json() {
+        let answers = outcomes.iter().map(|outcome| outcome.answer.to_bytes());
+        return output.raw(&answers.collect::<Vec<_>>().concat());
+    }
+    let lines = outcomes.iter().map(|outcome| plain(&told(outcome)));
+    output.line(&lines.collect::<Vec<_>>().join("\n"))
+}
+
+/// An outcome in words.
+fn told(outcome: &Outcome) -> String {
     let decision = &outcome.decision;
     let said = match (&decision.metadata.code, decision.metadata.replay_of) {
         (Some(code), _) => format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default()),
@@ -95,8 +105,7 @@ pub fn report(output: &Output, outcome: &Outcome) -> Result<()> {
     };
     let who = decision.source.as_deref().unwrap_or("-");
     let what = decision.action.as_deref().unwrap_or("-");
-    let text = format!("{:>8}  {who}  {what}  {}  {said}", outcome.seq, decision.file);
-    output.line(&super::output::plain(&text))
+    format!("{:>8}  {who}  {what}  {}  {said}", outcome.seq, decision.file)
 }
 
 /// Runs the command.
@@ -107,9 +116,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     args.batches.limit(&mut open);
     open.note(Record::Start, "a run started");
     let mut failed = Ok(());
-    open.until_idle(false, &stop, &mut |outcome| {
+    open.until_idle(false, &stop, &mut |outcomes| {
         if failed.is_ok() {
-            failed = report(output, outcome);
+            failed = report(output, outcomes);
         }
     })?;
     open.finish("the run ended in order")?;

@@ -54,10 +54,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));
     output.remark(&format!("watching {}", home.join("spool/in").display()));
     let mut printing = Ok(());
-    open.watch(&mut hints, &stop, &mut |outcome| {
+    open.watch(&mut hints, &stop, &mut |outcomes| {
         // The gate goes on without whoever read its output.
         if printing.is_ok() {
-            printing = drain::report(output, outcome);
+            printing = drain::report(output, outcomes);
         }
     })?;
     Ok(Exit::Success)

@@ -10,9 +10,11 @@ use crate::council::case::Docket;
 use crate::rules::Rulebook;
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
+use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
 use crate::wire::ids::{OrderId, RequestId};
+use crate::wire::orders::CheckResult;
 use crate::wire::signing;
 use crate::wire::time::Time;
 
@@ -125,7 +127,8 @@ pub fn decide(
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
-            let mut decision = blank(&turn, request, lane, envelope.as_ref());
+            let hashes = envelope.as_ref().map(|e| (e.payload_hash(), e.request_hash()));
+            let mut decision = blank(&turn, request, lane, envelope.as_ref(), hashes);
             decision.kept = Some(kept(&turn, request));
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
@@ -135,7 +138,8 @@ pub fn decide(
 }
 
 fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, lane: Lane) -> Decided {
-    let mut decision = blank(turn, request, lane, Some(&authentic.envelope));
+    let hashes = (authentic.payload_hash.clone(), authentic.request_hash.clone());
+    let mut decision = blank(turn, request, lane, Some(&authentic.envelope), Some(hashes));
     decision.key_id = Some(authentic.key_id.clone());
     let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
@@ -256,8 +260,16 @@ fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Ref
     Ok(())
 }
 
-/// A decision line with everything that does not depend on the outcome.
-fn blank(turn: &Turn<'_>, request: &Prepared, lane: Lane, envelope: Option<&Envelope>) -> Decision {
+/// A decision line with everything that does not depend on the outcome. `hashes` are those of the payload and of
+/// the request.
+fn blank(
+    turn: &Turn<'_>,
+    request: &Prepared,
+    lane: Lane,
+    envelope: Option<&Envelope>,
+    hashes: Option<(String, String)>,
+) -> Decision {
+    let (payload_hash, request_hash) = hashes.unzip();
     let answer = match request.origin {
         Origin::Local => format!("{}/{}", request.origin.answer_dir(), request.file),
         _ => format!("{}/{}.error.json", request.origin.answer_dir(), request.file.trim_start_matches('=')),
@@ -270,10 +282,10 @@ fn blank(turn: &Turn<'_>, request: &Prepared, lane: Lane, envelope: Option<&Enve
         source: envelope.map(|e| e.source.to_string()),
         direction: Flow::Response,
         status: Status::Rejected,
-        payload_hash: envelope.map(Envelope::payload_hash),
+        payload_hash,
         signature: envelope.map(|e| e.signature.clone()),
         key_id: None,
-        request_hash: envelope.map(Envelope::request_hash),
+        request_hash,
         requested_at: envelope.map(|e| e.timestamp_text.clone()),
         spool: request.origin.label(),
         file: request.file.clone(),
@@ -335,33 +347,33 @@ fn fill_in(
         }
     }
     if let Some(verdict) = verdict {
-        let first_failed = verdict.checks.iter().find(|row| !row.passed).cloned();
         decision.decision = Some(if verdict.accepted { Ruling::Accepted } else { Ruling::Rejected });
-        decision.checks = verdict.checks.into_iter().map(CheckRow::from).collect();
         decision.headroom = verdict.headroom;
-        if let Some(row) = first_failed.filter(|_| !verdict.accepted) {
+        let failed = verdict.checks.iter().find(|row| !row.passed).filter(|_| !verdict.accepted);
+        if let Some(row) = failed {
             decision.order_id = None;
-            let code = match row.check_name.as_str() {
-                "request_freshness" => Code::TimestampStale,
-                "rulebook" => Code::RulebookInvalid,
-                _ => Code::ChecksFailed,
-            };
-            let reason = row.reason.unwrap_or_else(|| {
-                let show = |value: Option<crate::wire::amount::Amount>| {
-                    value.map_or_else(|| "unknown".to_owned(), |value| value.normalized().to_string())
-                };
-                format!(
-                    "{} against a limit of {} ({}) in {}",
-                    show(row.value),
-                    show(row.limit),
-                    row.unit,
-                    row.source
-                )
-            });
-            refuse(decision, &Refusal::new(code, format!("check `{}` failed: {reason}", row.check_name)));
+            refuse(decision, &refusal_of(row));
         }
+        decision.checks = verdict.checks.into_iter().map(CheckRow::from).collect();
     }
     market
+}
+
+/// What is said of a request whose first failed check is this one.
+fn refusal_of(row: &CheckResult) -> Refusal {
+    let code = match &*row.check_name {
+        "request_freshness" => Code::TimestampStale,
+        "rulebook" => Code::RulebookInvalid,
+        _ => Code::ChecksFailed,
+    };
+    let show = |value: Option<Amount>| {
+        value.map_or_else(|| "unknown".to_owned(), |value| value.normalized().to_string())
+    };
+    let reason = row.reason.clone().unwrap_or_else(|| {
+        let (value, limit) = (show(row.value), show(row.limit));
+        format!("{value} against a limit of {limit} ({}) in {}", row.unit, row.source).into()
+    });
+    Refusal::new(code, format!("check `{}` failed: {reason}", row.check_name))
 }
 
 /// Moves large members out and gives the decision its own number behind its market lines.

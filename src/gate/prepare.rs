@@ -98,6 +98,9 @@ pub fn escaped(text: &str) -> String {
         c.is_control()
             || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
+    if text.len() <= REFUSAL_CHARS_MAX && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        return text.to_owned();
+    }
     let mut out = String::new();
     for c in text.chars().take(REFUSAL_CHARS_MAX) {
         if obeyed(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
@@ -140,6 +143,8 @@ pub struct Authentic {
     pub envelope: Envelope,
     /// The key that verified it.
     pub key_id: String,
+    /// SHA-256 of its payload, hex.
+    pub payload_hash: String,
     /// SHA-256 of its signing string, hex.
     pub request_hash: String,
     /// What it asks for, or why that cannot be read.
@@ -238,7 +243,8 @@ fn authenticate(
             refusal: Refusal::new(code, format!("file `{shown}`: {error}")),
         })
     })?;
-    let message = envelope.signing_string();
+    let payload_hash = envelope.payload_hash();
+    let message = envelope.signing_string_of(&payload_hash);
     let verified = state.active_keys(&envelope.source, now).find(|key_id| {
         keyring.verify_key(key_id).is_some_and(|key| key.verifies(&message, &envelope.signature))
     });
@@ -250,9 +256,9 @@ fn authenticate(
         let refusal = Refusal::new(Code::SignatureInvalid, what);
         return Err(Box::new(Unverified { envelope: Some(envelope), refusal }));
     };
-    let request_hash = envelope.request_hash();
+    let request_hash = signing::sha256_hex(message.as_bytes());
     let body = read_body(&envelope, bytes.len());
-    Ok(Authentic { envelope, key_id, request_hash, body })
+    Ok(Authentic { envelope, key_id, payload_hash, request_hash, body })
 }
 
 fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {

@@ -1,7 +1,9 @@
 //! The bodies of ledger lines that carry meaning, with fixed keys in a fixed order per kind. A decision
 //! line alone can rebuild its answer; the changes in all lines, folded, are the state.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::actions::Lane;
@@ -116,7 +118,7 @@ pub enum Flow {
 #[serde(deny_unknown_fields)]
 pub struct CheckRow {
     /// Name of the check.
-    pub name: String,
+    pub name: Cow<'static, str>,
     /// Whether it passed.
     pub passed: bool,
     /// Computed value.
@@ -124,12 +126,12 @@ pub struct CheckRow {
     /// Limit.
     pub limit: Option<Amount>,
     /// Where the limit comes from.
-    pub source: String,
+    pub source: Cow<'static, str>,
     /// Unit of both.
-    pub unit: String,
+    pub unit: Cow<'static, str>,
     /// In words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Cow<'static, str>>,
 }
 
 impl From<CheckResult> for CheckRow {
@@ -139,10 +141,37 @@ impl From<CheckResult> for CheckRow {
     }
 }
 
-impl From<&CheckRow> for CheckResult {
-    fn from(row: &CheckRow) -> CheckResult {
-        let CheckRow { name, passed, value, limit, source, unit, reason } = row.clone();
-        CheckResult { check_name: name, passed, value, limit, source, unit, reason }
+/// A row as it is answered: [`CheckResult`] without a copy of its texts.
+#[derive(Serialize)]
+struct AnsweredRow<'a> {
+    check_name: &'a str,
+    passed: bool,
+    value: Option<Amount>,
+    limit: Option<Amount>,
+    source: &'a str,
+    unit: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> From<&'a CheckRow> for AnsweredRow<'a> {
+    fn from(row: &'a CheckRow) -> AnsweredRow<'a> {
+        let CheckRow { name: check_name, passed, value, limit, source, unit, reason } = row;
+        let (passed, value, limit) = (*passed, *value, *limit);
+        AnsweredRow { check_name, passed, value, limit, source, unit, reason: reason.as_deref() }
+    }
+}
+
+/// The rows of a check vector that passed, or those that did not.
+struct AnsweredRows<'a> {
+    rows: &'a [CheckRow],
+    passed: bool,
+}
+
+impl Serialize for AnsweredRows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let rows = self.rows.iter().filter(|row| row.passed == self.passed);
+        serializer.collect_seq(rows.map(AnsweredRow::from))
     }
 }
 
@@ -328,16 +357,29 @@ pub struct Input {
 enum OrderAnswer<'a> {
     Accepted {
         order_id: OrderId,
-        checks_passed: &'a [CheckResult],
+        checks_passed: AnsweredRows<'a>,
     },
     Rejected {
-        checks_failed: &'a [CheckResult],
-        checks_passed: &'a [CheckResult],
+        checks_failed: AnsweredRows<'a>,
+        checks_passed: AnsweredRows<'a>,
         headroom: Option<&'a Headroom>,
     },
 }
 
+/// Bytes that most decision lines of orders fit into.
+const BODY_BYTES_USUAL: usize = 6 * 1024;
+
 impl Decision {
+    /// The line's body as a JSON object.
+    ///
+    /// # Errors
+    /// The serialiser's message.
+    pub fn body(&self) -> Result<String, String> {
+        let mut body = Vec::with_capacity(BODY_BYTES_USUAL);
+        serde_json::to_writer(&mut body, self).map_err(|error| error.to_string())?;
+        String::from_utf8(body).map_err(|error| error.to_string())
+    }
+
     /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
     /// For a replay this is not what was answered: that is the answer of line `replay_of`.
     ///
@@ -390,18 +432,17 @@ impl Decision {
     }
 
     fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {
-        let rows = |passed: bool| -> Vec<CheckResult> {
-            self.checks.iter().filter(|row| row.passed == passed).map(CheckResult::from).collect()
-        };
-        let (passed, failed) = (rows(true), rows(false));
+        let rows = |passed: bool| AnsweredRows { rows: &self.checks, passed };
         let body = match (ruling, self.order_id) {
-            (Ruling::Accepted, Some(order_id)) => OrderAnswer::Accepted { order_id, checks_passed: &passed },
+            (Ruling::Accepted, Some(order_id)) => {
+                OrderAnswer::Accepted { order_id, checks_passed: rows(true) }
+            }
             (Ruling::Accepted, None) => {
                 return Err(format!("line {}: accepted without an order id", self.id));
             }
             (Ruling::Rejected, _) => OrderAnswer::Rejected {
-                checks_failed: &failed,
-                checks_passed: &passed,
+                checks_failed: rows(false),
+                checks_passed: rows(true),
                 headroom: self.headroom.as_ref(),
             },
         };
@@ -483,7 +524,7 @@ impl Record {
             Record::Market(body) => serde_json::to_string(body),
             Record::Input(body) => serde_json::to_string(body),
             Record::Council(body) => serde_json::to_string(body),
-            Record::Decision(body) => serde_json::to_string(body),
+            Record::Decision(body) => return body.body(),
         }
         .map_err(|error| error.to_string())
     }

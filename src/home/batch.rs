@@ -7,10 +7,11 @@ use super::open::{Home, HomeError};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
-use crate::gate::record::{CaseDecision, Decision, Event, Input, Published, Record};
+use crate::gate::record::{Decision, Event, Published, Record};
 use crate::gate::{Change, Decided, council, decide, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
+use crate::ledger::log::Location;
 use crate::ledger::{LedgerError, line, log};
 use crate::spool::claim::{self, Claimed};
 use crate::spool::name::ClaimName;
@@ -228,58 +229,52 @@ impl Home {
             return Ok(Vec::new());
         }
         let first = self.ledger.position().seq;
-        let bodies: Vec<(&str, String)> = pending.bodies;
-        let sealed = self.ledger.append(&bodies)?;
-        let mut outcomes = Vec::new();
-        let mut by_seq: BTreeMap<u64, Decision> = BTreeMap::new();
-        let mut case_decisions: Vec<(u64, CaseDecision)> = Vec::new();
-        let mut inputs: Vec<(u64, Input)> = Vec::new();
-        for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(&sealed.locations)) {
+        let lines = pending.records.len();
+        let sealed = self.ledger.append(&pending.bodies)?;
+        let mut by_seq: BTreeMap<u64, (Decision, Location)> = BTreeMap::new();
+        let mut cases: Vec<(u64, Record, Location)> = Vec::new();
+        let mut events = Vec::new();
+        for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(sealed.locations)) {
             match record {
                 Record::Decision(decision) => {
-                    self.store.insert_line(seq, *location)?;
-                    by_seq.insert(seq, *decision);
+                    by_seq.insert(seq, (*decision, location));
                 }
-                Record::Council(line) => {
-                    self.store.insert_line(seq, *location)?;
-                    case_decisions.push((seq, *line));
-                }
-                Record::Input(input) => {
-                    self.store.insert_line(seq, *location)?;
-                    inputs.push((seq, input));
-                }
+                record @ (Record::Council(_) | Record::Input(_)) => cases.push((seq, record, location)),
                 Record::Rulebook(event)
                 | Record::Halt(event)
                 | Record::ClockStep(event)
-                | Record::Quota(event) => {
-                    self.on_event.iter_mut().for_each(|hear| hear(&event));
-                }
+                | Record::Quota(event) => events.push(event),
                 _ => {}
             }
         }
-        for (seq, decision) in &by_seq {
+        let mut answers = Vec::with_capacity(by_seq.len());
+        for (seq, (decision, _)) in &by_seq {
             let original = decision.metadata.replay_of.unwrap_or(*seq);
             let answer = match by_seq.get(&original) {
-                Some(decision) => self.answer_of(decision)?,
+                Some((decision, _)) => self.answer_of(decision)?,
                 None => self.answer(original)?,
             };
             let path = publish::path_of(&decision.answer);
             let put = publish::publish(self.seams.disk.as_ref(), &path, &answer.to_bytes())
                 .map_err(|source| HomeError::disk(&path, source))?;
             self.tell_put(&path, &put);
+            answers.push(answer);
+        }
+        // Whoever waits for an answer has it; the rest is for the next start and for auditors.
+        self.ledger.publish_head()?;
+        events.iter().for_each(|event| self.on_event.iter_mut().for_each(|hear| hear(event)));
+        for (seq, (decision, location)) in &by_seq {
+            self.store.insert_line(*seq, *location)?;
             self.publish_case_files_of(*seq, decision)?;
-            outcomes.push(Outcome { seq: *seq, decision: decision.clone(), answer });
         }
-        for (seq, input) in &inputs {
-            self.publish_input(*seq, input, false)?;
-        }
-        for (_, line) in &case_decisions {
-            self.publish_case_decision(line, false)?;
+        for (seq, record, location) in &cases {
+            self.store.insert_line(*seq, *location)?;
+            self.publish_case_record(*seq, record)?;
         }
         let done: Vec<Done<'_>> = claims
             .iter()
             .map(|(Begun { claim, bytes }, seq)| {
-                let keep = by_seq.get(seq).and_then(|decision| {
+                let keep = by_seq.get(seq).and_then(|(decision, _)| {
                     let sha256 = decision.file_sha256.as_deref();
                     Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })
                 });
@@ -290,11 +285,10 @@ impl Home {
             .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
-        self.lines_since_snapshot = self
-            .lines_since_snapshot
-            .saturating_add(u64::try_from(bodies.len()).unwrap_or(0))
-            .saturating_add(1);
-        Ok(outcomes)
+        self.lines_since_snapshot =
+            self.lines_since_snapshot.saturating_add(u64::try_from(lines).unwrap_or(0)).saturating_add(1);
+        let decided = by_seq.into_iter().zip(answers);
+        Ok(decided.map(|((seq, (decision, _)), answer)| Outcome { seq, decision, answer }).collect())
     }
 
     /// Tells whoever runs the gate of an answer that met something in its place.
@@ -508,7 +502,7 @@ fn render(decided: &Decided) -> Result<Vec<String>, String> {
     for rows in &decided.market {
         bodies.push(Record::Market(rows.clone()).body()?);
     }
-    bodies.push(serde_json::to_string(&decided.decision).map_err(|error| error.to_string())?);
+    bodies.push(decided.decision.body()?);
     if let Some(line) = &decided.council {
         bodies.push(serde_json::to_string(line).map_err(|error| error.to_string())?);
     }

@@ -221,8 +221,16 @@ impl Home {
         }
     }
 
-    /// The same for what a role's command answered.
-    pub(super) fn publish_input(&mut self, seq: u64, input: &Input, again: bool) -> Result<(), HomeError> {
+    /// The same for the council's own decision, and for what a role's command answered.
+    pub(super) fn publish_case_record(&mut self, seq: u64, record: &Record) -> Result<(), HomeError> {
+        match record {
+            Record::Council(line) => self.publish_case_decision(line, false),
+            Record::Input(input) => self.publish_input(seq, input, false),
+            _ => Ok(()),
+        }
+    }
+
+    fn publish_input(&mut self, seq: u64, input: &Input, again: bool) -> Result<(), HomeError> {
         let Some(text) = self.text(input.payload.as_deref(), input.payload_blob.as_deref())? else {
             return Ok(());
         };
@@ -231,11 +239,7 @@ impl Home {
     }
 
     /// The decision on a case, and what it rests on.
-    pub(super) fn publish_case_decision(
-        &mut self,
-        line: &CaseDecision,
-        again: bool,
-    ) -> Result<(), HomeError> {
+    fn publish_case_decision(&mut self, line: &CaseDecision, again: bool) -> Result<(), HomeError> {
         let decision = line.decision.as_ref().map(|raw| raw.get());
         let record = line.record.as_ref().map(|raw| raw.get());
         let Some(decision) = self.text(decision, line.decision_blob.as_deref())? else { return Ok(()) };

@@ -32,6 +32,12 @@ pub struct Round {
 /// How long to wait before files that are unfinished or over a quota are looked at again.
 const UNFINISHED_WAIT: Duration = Duration::from_millis(PATIENCE_MS / 10);
 
+/// How long nothing must come in before answers are made durable: whoever asks meanwhile would wait for that.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// After this long they are made durable all the same, milliseconds: hints without end must not put it off.
+const PUBLISHED_WITHIN_MS: u64 = 1000;
+
 /// Says what passes a quota, as things are before the batch.
 struct GateJudge<'a> {
     state: &'a State,
@@ -109,7 +115,7 @@ impl Home {
     }
 
     /// Rounds until the spool is empty and no half-written file is waited for; files over a quota stay.
-    /// `report` hears of every outcome.
+    /// `report` hears of the outcomes of each round.
     ///
     /// # Errors
     /// [`HomeError`].
@@ -117,11 +123,11 @@ impl Home {
         &mut self,
         only_local: bool,
         stop: &AtomicBool,
-        report: &mut dyn FnMut(&Outcome),
+        report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         while !stop.load(Ordering::SeqCst) {
             let round = self.round(only_local)?;
-            round.outcomes.iter().for_each(&mut *report);
+            report(&round.outcomes);
             // Under any load, or a busy gate would never ask.
             let heard = self.ask_roles()?;
             if round.more || heard {
@@ -143,9 +149,10 @@ impl Home {
         &mut self,
         hints: &mut Hints,
         stop: &AtomicBool,
-        report: &mut dyn FnMut(&Outcome),
+        report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         self.note(Record::Start, "the watcher started");
+        let mut publish_by = None;
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.seams.disk);
             // Armed before the scan, so that nothing falls between the two; and again if that changed anything,
@@ -157,15 +164,21 @@ impl Home {
                 }
             }
             let round = self.round(false)?;
-            round.outcomes.iter().for_each(&mut *report);
+            report(&round.outcomes);
             // Under any load, or a busy gate would never ask.
             let heard = self.ask_roles()?;
             if round.more || heard {
                 continue;
             }
             if self.has_outstanding() {
+                let now_ms = self.seams.clock.monotonic_ms();
+                let until_ms = *publish_by.get_or_insert(now_ms.saturating_add(PUBLISHED_WITHIN_MS));
+                if now_ms < until_ms && hints.wait(QUIET) {
+                    continue;
+                }
                 self.mark_published()?;
             }
+            publish_by = None;
             let looks_again = self.scanner.has_unfinished() || self.scanner.has_waiting() || self.is_asking();
             let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
             hints.wait(wait);

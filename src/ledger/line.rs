@@ -1,5 +1,7 @@
 //! One ledger line: `{"prev":"<64 hex>","seq":N,"batch":B,"kind":"…",<body>}` and LF.
 
+use std::fmt::Write;
+
 use super::tree::Hash;
 use crate::wire::json;
 
@@ -48,15 +50,33 @@ const KIND: &str = ",\"kind\":\"";
 /// # Errors
 /// [`LineError::TooLong`] or [`LineError::Body`].
 pub fn render(prev: &Hash, seq: u64, batch: u64, kind: &str, body: &str) -> Result<String, LineError> {
+    let mut line = String::new();
+    render_into(&mut line, prev, seq, batch, kind, body)?;
+    Ok(line)
+}
+
+/// The same behind what `lines` holds; gives back how many bytes that took.
+///
+/// # Errors
+/// As [`render`]; `lines` is then of no use.
+pub fn render_into(
+    lines: &mut String,
+    prev: &Hash,
+    seq: u64,
+    batch: u64,
+    kind: &str,
+    body: &str,
+) -> Result<usize, LineError> {
     let members = body
         .strip_prefix('{')
         .filter(|rest| rest.len() > 1 && rest.ends_with('}') && !rest.contains('\n'))
         .ok_or_else(|| LineError::Body(kind.to_owned()))?;
-    let line = format!("{PREV}{prev}{SEQ}{seq}{BATCH}{batch}{KIND}{kind}\",{members}");
-    if line.len() > LINE_BYTES_MAX {
-        return Err(LineError::TooLong(line.len()));
-    }
-    Ok(line)
+    let start = lines.len();
+    // Writing to a String cannot fail.
+    let _ = write!(lines, "{PREV}{prev}{SEQ}{seq}{BATCH}{batch}{KIND}{kind}\",");
+    lines.push_str(members);
+    let length = lines.len().saturating_sub(start);
+    if length > LINE_BYTES_MAX { Err(LineError::TooLong(length)) } else { Ok(length) }
 }
 
 /// Takes the fixed start of a line apart. Says nothing about the body.

@@ -201,7 +201,7 @@ pub const CHECKPOINT_FILE: &str = "audit/checkpoint";
 
 /// A batch rendered and ready to be written.
 struct Rendered {
-    bytes: Vec<u8>,
+    bytes: String,
     leaves: Vec<Hash>,
     lengths: Vec<u64>,
     after: Position,
@@ -223,8 +223,8 @@ impl Ledger {
         bodies: &[(&str, String)],
     ) -> Result<Ledger, LedgerError> {
         let rendered = render_batch(&Position::start(), &signer, bodies)?;
-        let file = write_segment(disk.as_ref(), 1, &rendered.bytes)?;
-        let ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
+        let file = write_segment(disk.as_ref(), 1, rendered.bytes.as_bytes())?;
+        let mut ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
         ledger.publish_head()?;
         Ok(ledger)
     }
@@ -256,8 +256,9 @@ impl Ledger {
         Ok(())
     }
 
-    /// Appends a batch of (kind, body) and its seal: one write, read back, fdatasync, checkpoint. When this
-    /// returns, the batch survives a power cut; before, nothing of it may leave the process.
+    /// Appends a batch of (kind, body) and its seal: one write, read back, fdatasync. When this returns, the
+    /// batch survives a power cut; before, nothing of it may leave the process. Whoever calls this publishes the
+    /// head before the next batch.
     ///
     /// # Errors
     /// [`LedgerError`]. After a failed write or sync every further call is [`LedgerError::Poisoned`]: a
@@ -284,7 +285,6 @@ impl Ledger {
             })
             .collect();
         self.position = rendered.after;
-        self.publish_head()?;
         self.poisoned = false;
         Ok(Sealed { locations })
     }
@@ -292,22 +292,34 @@ impl Ledger {
     fn write(&self, rendered: &Rendered) -> Result<(), LedgerError> {
         let path = segment::path(self.position.segment);
         let fail = |source| LedgerError::Disk { path: path.clone(), source };
-        self.file.append(&rendered.bytes).map_err(fail)?;
+        self.file.append(rendered.bytes.as_bytes()).map_err(fail)?;
         let back = disk::read_exact_at(self.file.as_ref(), self.position.offset, rendered.bytes.len())
             .map_err(fail)?;
-        let lines = back.split(|byte| *byte == b'\n');
-        for (n, (line, leaf)) in lines.zip(&rendered.leaves).enumerate() {
-            if leaf_hash(line) != *leaf {
-                let seq = self.position.seq.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
+        let mut rest = back.as_slice();
+        for (seq, (length, leaf)) in (self.position.seq..).zip(rendered.lengths.iter().zip(&rendered.leaves))
+        {
+            let line = usize::try_from(*length).ok().and_then(|length| rest.split_at_checked(length));
+            let Some((_, [b'\n', behind @ ..])) = line.filter(|(line, _)| leaf_hash(line) == *leaf) else {
                 return Err(LedgerError::ReadBack { path, seq });
-            }
+            };
+            rest = behind;
         }
         self.file.sync_data().map_err(fail)
     }
 
-    /// Publishes the checkpoint of the last seal.
-    fn publish_head(&self) -> Result<(), LedgerError> {
-        self.publish_checkpoint(&self.sign_checkpoint()?)
+    /// Publishes the checkpoint of the last seal. Answers need not wait for it: where a crash comes between, it is
+    /// behind the log, and the next start renews it.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; every further call is [`LedgerError::Poisoned`] then.
+    pub fn publish_head(&mut self) -> Result<(), LedgerError> {
+        if self.poisoned {
+            return Err(LedgerError::Poisoned);
+        }
+        self.poisoned = true;
+        self.publish_checkpoint(&self.sign_checkpoint()?)?;
+        self.poisoned = false;
+        Ok(())
     }
 
     /// The same, unless it is what stands there: Ed25519 signs the same text alike every time.
@@ -347,7 +359,7 @@ impl Ledger {
         start.offset = 0;
         start.lines = 0;
         let rendered = render_batch(&start, &self.signer, &[("segment", body)])?;
-        self.file = write_segment(self.disk.as_ref(), start.segment, &rendered.bytes)?;
+        self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
         self.position = rendered.after;
         Ok(())
     }
@@ -391,13 +403,16 @@ fn render_batch(
     bodies: &[(&str, String)],
 ) -> Result<Rendered, LedgerError> {
     let mut after = start.clone();
-    let mut bytes: Vec<u8> = Vec::new();
+    // Room for what stands before the bodies, and for the seal.
+    let room = |(_, body): &(&str, String)| body.len().saturating_add(256);
+    let mut bytes = String::with_capacity(bodies.iter().map(room).sum::<usize>().saturating_add(1024));
     let mut leaves = Vec::new();
     let mut lengths = Vec::new();
     let mut push = |after: &mut Position, kind: &str, body: &str| -> Result<(), LedgerError> {
-        let line = line::render(&after.head, after.seq, after.batch, kind, body)?;
-        let length = u64::try_from(line.len()).unwrap_or(u64::MAX);
-        after.head = leaf_hash(line.as_bytes());
+        let start = bytes.len();
+        let length = line::render_into(&mut bytes, &after.head, after.seq, after.batch, kind, body)?;
+        let length = u64::try_from(length).unwrap_or(u64::MAX);
+        after.head = leaf_hash(bytes.get(start..).unwrap_or_default().as_bytes());
         after.frontier.push(after.head);
         after.seq += 1;
         after.lines += 1;
@@ -405,8 +420,7 @@ fn render_batch(
         after.last_length = length;
         leaves.push(after.head);
         lengths.push(length);
-        bytes.extend_from_slice(line.as_bytes());
-        bytes.push(b'\n');
+        bytes.push('\n');
         Ok(())
     };
     for (kind, body) in bodies {

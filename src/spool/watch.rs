@@ -96,11 +96,13 @@ impl Hints {
         true
     }
 
-    /// Waits for a hint or the heartbeat.
-    pub fn wait(&self, at_most: Duration) {
-        if let Err(RecvTimeoutError::Disconnected) = self.receiver.recv_timeout(at_most) {
+    /// Waits for a hint, and says whether there was one, or for this long.
+    pub fn wait(&self, at_most: Duration) -> bool {
+        let heard = self.receiver.recv_timeout(at_most);
+        if let Err(RecvTimeoutError::Disconnected) = heard {
             // Nobody is there to give hints, which must not make us look without rest.
             std::thread::sleep(at_most);
         }
+        heard.is_ok()
     }
 }

@@ -352,12 +352,14 @@ impl Store {
         Ok(())
     }
 
+    /// The other columns are those of the row with the least number (lang_select.html, "bare columns"): no sorter is
+    /// set up, as it would be for `ORDER BY`. Where there is no row there is one of nulls.
     fn seen_where(&self, sql: &str, first: &str, id: &str) -> Result<Option<Seen>, StoreError> {
-        let row: Option<(String, String, i64)> = self
-            .database
-            .prepare_cached(sql)?
-            .query_row(params![first, id], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
-            .optional()?;
+        let row: Option<(String, String, i64)> =
+            self.database.prepare_cached(sql)?.query_row(params![first, id], |row| {
+                let Some(seq) = row.get(2)? else { return Ok(None) };
+                Ok(Some((row.get(0)?, row.get(1)?, seq)))
+            })?;
         row.map(|(source, request_hash, seq)| Ok(Seen { source, request_hash, seq: from_sql(seq)? }))
             .transpose()
     }
@@ -368,7 +370,7 @@ impl Store {
     /// [`StoreError`].
     pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
         self.seen_where(
-            "SELECT source, request_hash, seq FROM requests WHERE source = ?1 AND id = ?2 ORDER BY seq LIMIT 1",
+            "SELECT source, request_hash, min(seq) FROM requests WHERE source = ?1 AND id = ?2",
             source,
             id,
         )
@@ -379,7 +381,7 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
-        let sql = "SELECT source, request_hash, seq FROM requests WHERE spool = ?1 AND id = ?2 ORDER BY seq LIMIT 1";
+        let sql = "SELECT source, request_hash, min(seq) FROM requests WHERE spool = ?1 AND id = ?2";
         self.seen_where(sql, spool, id)
     }
 

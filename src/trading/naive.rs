@@ -16,7 +16,7 @@ pub(super) fn headroom(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: 
     };
     let failed = |rows: &[CheckResult], counts: &dyn Fn(&str) -> bool| -> Option<String> {
         let row = rows.iter().find(|row| !row.passed && counts(&row.check_name));
-        row.map(|row| row.check_name.clone())
+        row.map(|row| row.check_name.clone().into_owned())
     };
     let rows = rows_of(order.size);
     if let Some(check) = failed(&rows, &|name| !checks::is_by_size(name)) {

@@ -228,7 +228,7 @@ impl World {
         let verdict = self.ask(order);
         assert!(!verdict.accepted);
         assert!(verdict.headroom.is_some());
-        failed(&verdict).into_iter().map(|row| row.check_name).collect()
+        failed(&verdict).into_iter().map(|row| row.check_name.into_owned()).collect()
     }
 
     pub fn row_of(&mut self, order: &SubmitOrder, name: &str) -> CheckResult {

@@ -136,7 +136,7 @@ fn stops_are_on_the_right_side_far_enough_and_not_too_far() {
         let mut order = order;
         (order.planned_stop, order.stop_price) = (a(stop), Some(a(stop)));
         let failed: Vec<String> =
-            failed(&World::new().ask(&order)).into_iter().map(|row| row.check_name).collect();
+            failed(&World::new().ask(&order)).into_iter().map(|row| row.check_name.into_owned()).collect();
         assert_eq!(failed.join(" "), expect, "{} stop {stop}", order.side.as_str());
     }
     let mut order = buy("0.01");
@@ -183,7 +183,7 @@ fn ages_at_their_bounds() {
     world.requested_at = Some(world.now.plus_ms(-10_001));
     let order = market_order("other", "BTC-USD", "buy", "0.01", "6700", 0);
     let row = world.row_of(&order, "request_freshness");
-    assert_eq!((row.passed, row.source.as_str(), row.limit), (false, "principals.yaml", Some(a("10000"))));
+    assert_eq!((row.passed, &*row.source, row.limit), (false, "principals.yaml", Some(a("10000"))));
 }
 
 #[test]

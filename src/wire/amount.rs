@@ -20,6 +20,12 @@ const MANTISSA_MAX: u128 = (1 << 96) - 1;
 /// Largest scale of `Decimal`.
 const SCALE_MAX: u32 = 28;
 
+/// A minus sign, 29 digits, the point and a 0 before it.
+const TEXT_BYTES_MAX: usize = 32;
+
+/// 10^19, the largest power of ten that 64 bits hold: digits below it are found without dividing 128 bits each time.
+const TEN_TO_19: u128 = 10_000_000_000_000_000_000;
+
 /// Decimal places of [`Amount::ratio_display`].
 const RATIO_PLACES: u32 = 6;
 
@@ -226,6 +232,38 @@ impl Amount {
         (self.0.mantissa(), self.0.scale())
     }
 
+    /// Writes this as [`Amount::parse_exact`] reads it, decimal places kept, into the end of a buffer: every ledger
+    /// line has dozens of them.
+    fn text(self, buffer: &mut [u8; TEXT_BYTES_MAX]) -> &str {
+        let (mantissa, scale) = self.parts();
+        let absolute = mantissa.unsigned_abs();
+        // INVARIANT: a mantissa has at most 29 digits, so that neither part is cut.
+        let part = |part: u128| u64::try_from(part).unwrap_or(u64::MAX);
+        let (mut high, mut rest) = match u64::try_from(absolute) {
+            Ok(all) => (0, all),
+            Err(_) => (part(absolute / TEN_TO_19), part(absolute % TEN_TO_19)),
+        };
+        let mut slots = buffer.iter_mut().rev();
+        let mut put = |byte| slots.next().into_iter().for_each(|slot| *slot = byte);
+        let mut digits = 0;
+        while digits <= scale || rest > 0 || high > 0 {
+            if digits == scale && scale > 0 {
+                put(b'.');
+            }
+            put(b'0' + u8::try_from(rest % 10).unwrap_or(0));
+            rest /= 10;
+            digits += 1;
+            if digits == 19 && high > 0 {
+                rest = std::mem::take(&mut high);
+            }
+        }
+        if mantissa < 0 {
+            put(b'-');
+        }
+        let free = slots.len();
+        buffer.get(free..).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
+    }
+
     /// What is left of this after taking away whole `step`s towards 0, with the sign of this; `None` if
     /// `step` is 0. It always fits: its digits are less than those of `step`, or no more than those of this.
     fn remainder(self, step: Amount) -> Option<Amount> {
@@ -358,7 +396,7 @@ fn printed(text: &str) -> String {
 impl fmt::Display for Amount {
     /// Width, fill and sign flags count; a precision is ignored, because it would round.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad_integral(!self.is_negative(), "", &self.0.abs().to_string())
+        f.pad_integral(!self.is_negative(), "", self.abs().text(&mut [0; TEXT_BYTES_MAX]))
     }
 }
 
@@ -378,7 +416,7 @@ impl From<u32> for Amount {
 
 impl Serialize for Amount {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(self.text(&mut [0; TEXT_BYTES_MAX]))
     }
 }
 

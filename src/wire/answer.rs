@@ -52,10 +52,17 @@ pub struct Answer {
     pub audit_ref: String,
 }
 
+/// Bytes that an answer takes around its `data`, most of the time.
+const ENVELOPE_BYTES_USUAL: usize = 512;
+
 impl Answer {
     /// The file's bytes: one line of JSON.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut bytes = serde_json::to_vec(self).unwrap_or_default();
+        let data = self.data.as_ref().map_or(0, |data| data.get().len());
+        let mut bytes = Vec::with_capacity(data.saturating_add(ENVELOPE_BYTES_USUAL));
+        if serde_json::to_writer(&mut bytes, self).is_err() {
+            bytes.clear();
+        }
         bytes.push(b'\n');
         bytes
     }

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use sha2::{Digest, Sha256};
 
 use super::ids::{NameError, Principal, RequestId};
 use super::json::{self, JsonError};
@@ -114,9 +113,14 @@ impl Envelope {
         signing::signing_string(self.id.as_str(), &self.timestamp_text, &self.action, &self.payload)
     }
 
+    /// The same, given [`Envelope::payload_hash`].
+    pub fn signing_string_of(&self, payload_hash: &str) -> String {
+        signing::signing_string_of(self.id.as_str(), &self.timestamp_text, &self.action, payload_hash)
+    }
+
     /// SHA-256 of the signing string, hex: what "the same request" means.
     pub fn request_hash(&self) -> String {
-        signing::hex(&Sha256::digest(self.signing_string().as_bytes()))
+        signing::sha256_hex(self.signing_string().as_bytes())
     }
 
     /// SHA-256 of the payload bytes, hex.

@@ -271,14 +271,12 @@ fn unescaped_at(bytes: &[u8], start: u32) -> Cow<'_, [u8]> {
     if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) }
 }
 
-/// What may come next.
+/// What may come next in the innermost open container, unless that ends.
 #[derive(Clone, Copy)]
 enum Expect {
-    Value,
-    ValueOrEnd,
-    Key,
-    KeyOrEnd,
-    CommaOrEnd,
+    Element,
+    Member,
+    Comma,
 }
 
 /// One pass over the bytes; containers are a list, not recursion, so depth cannot exhaust the stack.
@@ -320,21 +318,22 @@ impl<'a> Reader<'a> {
         if self.peek().is_some() { self.fail_here(JsonErrorKind::TrailingData) } else { Ok(()) }
     }
 
-    /// Reads the next part of the innermost open container.
+    /// Reads the next member or element of the innermost open container with the comma before it, or its end.
     fn step(&mut self, expect: Expect) -> Result<Expect, Fault> {
         let in_object = matches!(self.open.last(), Some(Open::Object { .. }));
         match (expect, self.peek()) {
             (_, None) => self.fail_here(JsonErrorKind::Incomplete),
-            (Expect::KeyOrEnd, Some(b'}')) | (Expect::ValueOrEnd, Some(b']')) => Ok(self.close()),
-            (Expect::Value | Expect::ValueOrEnd, _) => self.value(),
-            (Expect::Key | Expect::KeyOrEnd, _) => self.key(),
-            (Expect::CommaOrEnd, Some(b'}')) if in_object => Ok(self.close()),
-            (Expect::CommaOrEnd, Some(b']')) if !in_object => Ok(self.close()),
-            (Expect::CommaOrEnd, Some(b',')) => {
+            (Expect::Member, Some(b'}')) | (Expect::Element, Some(b']')) => Ok(self.close()),
+            (Expect::Element, _) => self.value(),
+            (Expect::Member, _) => self.member(),
+            (Expect::Comma, Some(b'}')) if in_object => Ok(self.close()),
+            (Expect::Comma, Some(b']')) if !in_object => Ok(self.close()),
+            (Expect::Comma, Some(b',')) => {
                 self.at += 1;
-                Ok(if in_object { Expect::Key } else { Expect::Value })
+                self.skip_white_space();
+                if in_object { self.member() } else { self.value() }
             }
-            (Expect::CommaOrEnd, Some(byte)) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
+            (Expect::Comma, Some(byte)) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
         }
     }
 
@@ -344,18 +343,18 @@ impl<'a> Reader<'a> {
             Some(b'"') => self.string().map(|_| ())?,
             Some(b'{') => {
                 self.open(Open::Object { keys_start: self.keys.len(), marks: 0, hashed: None })?;
-                return Ok(Expect::KeyOrEnd);
+                return Ok(Expect::Member);
             }
             Some(b'[') => {
                 self.open(Open::Array)?;
-                return Ok(Expect::ValueOrEnd);
+                return Ok(Expect::Element);
             }
             Some(b'-' | b'+' | b'.' | b'0'..=b'9') => self.number()?,
             Some(b'a'..=b'z' | b'A'..=b'Z') => self.literal()?,
             Some(byte) => self.fail_here(JsonErrorKind::UnexpectedByte(byte))?,
             None => self.fail_here(JsonErrorKind::Incomplete)?,
         }
-        Ok(Expect::CommaOrEnd)
+        Ok(Expect::Comma)
     }
 
     fn open(&mut self, container: Open) -> Result<(), Fault> {
@@ -372,14 +371,16 @@ impl<'a> Reader<'a> {
         if let Some(Open::Object { keys_start, .. }) = self.open.pop() {
             self.keys.truncate(keys_start);
         }
-        Expect::CommaOrEnd
+        Expect::Comma
     }
 
-    /// Reads a key and its colon.
-    fn key(&mut self) -> Result<Expect, Fault> {
+    /// Reads a key, its colon, and its value as [`Reader::value`] does.
+    fn member(&mut self) -> Result<Expect, Fault> {
         let key_at = self.at;
-        if let Some(byte) = self.peek().filter(|byte| *byte != b'"') {
-            return self.fail_here(JsonErrorKind::UnexpectedByte(byte));
+        match self.peek() {
+            Some(b'"') => {}
+            Some(byte) => return self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
+            None => return self.fail_here(JsonErrorKind::Incomplete),
         }
         let (raw, has_escapes) = self.string()?;
         let key = if has_escapes { Cow::Owned(unescape(raw)) } else { Cow::Borrowed(raw) };
@@ -390,7 +391,8 @@ impl<'a> Reader<'a> {
         match self.peek() {
             Some(b':') => {
                 self.at += 1;
-                Ok(Expect::Value)
+                self.skip_white_space();
+                self.value()
             }
             Some(byte) => self.fail_here(JsonErrorKind::UnexpectedByte(byte)),
             None => self.fail_here(JsonErrorKind::Incomplete),
@@ -429,6 +431,13 @@ impl<'a> Reader<'a> {
         self.at += 1;
         let start = self.at;
         let mut has_escapes = false;
+        // Most strings are short names and end here.
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let plain = plain_run(rest);
+        if let Some((raw, [b'"', ..])) = rest.split_at_checked(plain) {
+            self.at = start + plain + 1;
+            return Ok((raw, false));
+        }
         loop {
             let rest = self.bytes.get(self.at..).unwrap_or_default();
             self.at += plain_run(rest);
@@ -541,6 +550,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     fn skip_white_space(&mut self) {
         while matches!(self.peek(), Some(b' ' | b'\t' | b'\n' | b'\r')) {
             self.at += 1;
@@ -579,6 +589,7 @@ fn mark(key: &[u8]) -> u64 {
 
 /// How many bytes stand before the first quote, backslash or control character: eight at a time, as most of a
 /// document is inside of strings.
+#[inline]
 fn plain_run(bytes: &[u8]) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH_BITS: u64 = 0x80 * ONES;

@@ -1,6 +1,8 @@
 //! Contract 1, orders: the payloads an agent may send and the rows it gets back. There is no other
 //! operation: nothing here can loosen a stop, override a check or write a rule.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use super::amount::{self, Amount};
@@ -161,12 +163,13 @@ pub struct GetMarket {
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
 
-/// One row of a check vector, as answered.
+/// One row of a check vector, as answered. Nearly all of its texts are the program's own, so that a row of a new
+/// decision allocates nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CheckResult {
     /// Name of the check, such as `max_single_position`.
-    pub check_name: String,
+    pub check_name: Cow<'static, str>,
     /// Whether it passed. A check that could not be computed has not.
     pub passed: bool,
     /// The computed value, or null where it could not be computed.
@@ -174,12 +177,12 @@ pub struct CheckResult {
     /// The limit it was compared with, or null where there is none.
     pub limit: Option<Amount>,
     /// Where the limit comes from, such as `safety.yaml`.
-    pub source: String,
+    pub source: Cow<'static, str>,
     /// Unit of value and limit: `usd`, `fraction`, `ms`, `bool`, `price`, `size`, `count`.
-    pub unit: String,
+    pub unit: Cow<'static, str>,
     /// Why it failed or could not be computed, in words; or what an exempt check would have said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
+    pub reason: Option<Cow<'static, str>>,
 }
 
 /// The largest size that would pass, and what binds.

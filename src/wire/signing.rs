@@ -48,7 +48,12 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
 /// `id|timestamp|action|hex(sha256(payload))`. The payload is its text as sent without insignificant
 /// white space. No part can hold `|`, so no two requests share a string.
 pub fn signing_string(id: &str, timestamp: &str, action: &str, payload: &str) -> String {
-    format!("{id}|{timestamp}|{action}|{}", sha256_hex(payload.as_bytes()))
+    signing_string_of(id, timestamp, action, &sha256_hex(payload.as_bytes()))
+}
+
+/// The same, given the hash of the payload.
+pub fn signing_string_of(id: &str, timestamp: &str, action: &str, payload_hash: &str) -> String {
+    format!("{id}|{timestamp}|{action}|{payload_hash}")
 }
 
 /// What verifies the signatures of one key.

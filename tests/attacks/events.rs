@@ -68,6 +68,37 @@ fn more_files_than_the_queue_holds() {
     overflow(usize::try_from(limit("max_queued_events")).unwrap() + 2000);
 }
 
+/// Answers are made durable once it is quiet. Who makes events without end must not put that off for everybody.
+#[test]
+fn events_without_end_do_not_put_off_durable_answers() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let gate = Gate::watch(&home);
+    let log = home.join("audit/log-00000001.jsonl");
+    let published = || fs::read_to_string(&log).unwrap().matches("\"kind\":\"published\"").count();
+    let before = published();
+    let folder = home.join("spool/in");
+    fs::write(folder.join(".a"), "").unwrap();
+    let query = scratch.query("q");
+    query.drop_into(&home);
+    let mut count = 0;
+    let began = Instant::now();
+    wait_for("a published line among events", || {
+        for _ in 0..10 {
+            fs::rename(folder.join(".a"), folder.join(".b")).unwrap();
+            fs::rename(folder.join(".b"), folder.join(".a")).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+            count += 2;
+        }
+        published() > before
+    });
+    let took = began.elapsed();
+    fs::remove_file(folder.join(".a")).unwrap();
+    gate.ends_well();
+    check_home(&home, &[query]).unwrap_or_else(|error| panic!("{error}"));
+    println!("durable after {took:?} and {count} events");
+}
+
 /// The watcher in a user namespace that may have this many inotify instances and watches, which takes no
 /// privilege and leaves everybody else's alone; none where such namespaces are off.
 fn starved(home: &Path, instances: u32, watches: u32) -> Option<Gate> {

@@ -90,7 +90,7 @@ fn only_exits(world: &mut World, home: &mut Home, check: &str, orders: &(String,
     let entry = world.entry("trend-bot", 2, "0.003");
     let refused = world.decide(home, &entry);
     let failed: Vec<&str> =
-        refused.decision.checks.iter().filter(|row| !row.passed).map(|row| row.name.as_str()).collect();
+        refused.decision.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
     assert!(failed.contains(&check), "{check}: {failed:?}");
     assert!(matches!(code_of(&refused), Some(Code::ChecksFailed | Code::RulebookInvalid)), "{check}");
     let tight = tighten(world, &orders.0, stop);

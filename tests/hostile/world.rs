@@ -282,7 +282,7 @@ impl World {
     /// Drains the spool.
     pub fn drain(&self, home: &mut Home) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        home.until_idle(false, &AtomicBool::new(false), &mut |outcome| outcomes.push(outcome.clone()))
+        home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))
             .unwrap();
         outcomes
     }

@@ -53,7 +53,7 @@ impl Script {
     pub fn run_after_publishing(base: &Base, seed: u64) -> Script {
         let mut script = Script::run(base, seed);
         script.name = format!("run after a run over files {seed} died publishing");
-        // The second rename is the first answer's, the first the checkpoint's.
+        // The answers' renames come first, the checkpoint's last.
         script.die_at(&Point::kill("renameat", 5));
         let begun = names(&script.home().join("spool/work")).len();
         let there = names(&script.home().join("spool/out")).len();

@@ -193,7 +193,7 @@ pub fn is_by_size(name: &str) -> bool {
 
 /// Name of the first check that failed.
 pub fn first_failed(rows: &[CheckResult]) -> Option<&str> {
-    rows.iter().find(|row| !row.passed).map(|row| row.check_name.as_str())
+    rows.iter().find(|row| !row.passed).map(|row| &*row.check_name)
 }
 
 fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
@@ -207,13 +207,13 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
         finding.reason = finding.reason.map(|reason| format!("exempt: {reason}").into());
     }
     Some(CheckResult {
-        check_name: check.name.to_owned(),
+        check_name: Cow::Borrowed(check.name),
         passed: finding.passed,
         value: finding.value,
         limit: finding.limit,
-        source: finding.source.into_owned(),
-        unit: finding.unit.to_owned(),
-        reason: finding.reason.map(Cow::into_owned),
+        source: finding.source,
+        unit: Cow::Borrowed(finding.unit),
+        reason: finding.reason,
     })
 }
 

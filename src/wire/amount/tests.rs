@@ -95,6 +95,25 @@ fn exact_form() {
     assert!(Amount::parse_exact(&long).unwrap_err().to_string().len() < 120);
 }
 
+/// Digits are taken off a mantissa 64 bits at a time: every length, with zeros and nines at the seam.
+#[test]
+fn texts_of_every_length() {
+    for digits in 1..=28_usize {
+        let tens = format!("1{}", "0".repeat(digits));
+        let nines = "9".repeat(digits);
+        for whole in [&tens, &nines, &"18446744073709551615".to_owned(), &"18446744073709551616".to_owned()] {
+            for scale in 0..=28 {
+                let mantissa: i128 = whole.parse().unwrap();
+                let Some(value) = from_parts(mantissa, scale) else { continue };
+                for value in [value, -value] {
+                    assert_eq!(value.to_string(), value.decimal().to_string());
+                    assert_eq!(serde_json::to_string(&value).unwrap(), format!("\"{}\"", value.decimal()));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn printing_and_signs() {
     assert_eq!(
@@ -509,6 +528,7 @@ proptest! {
     fn texts_come_back(value in arb_amount()) {
         let back = amount(&value.to_string());
         prop_assert_eq!((back, back.scale()), (value, value.scale()));
+        prop_assert_eq!(value.to_string(), value.decimal().to_string());
         let json = serde_json::to_string(&value).unwrap();
         let back: Amount = serde_json::from_str(&json).unwrap();
         prop_assert_eq!((back, back.scale()), (value, value.scale()));
