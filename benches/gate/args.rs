@@ -20,17 +20,20 @@ pub enum Section {
     Verify,
     /// Instructions and system calls of a request.
     Instructions,
+    /// Ten thousand open cases of the council.
+    Council,
 }
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 6] = [
+    pub const ALL: [Section; 7] = [
         Section::Stages,
         Section::Drain,
         Section::Watch,
         Section::Instructions,
         Section::Verify,
         Section::Oneshot,
+        Section::Council,
     ];
 
     /// As on the command line.
@@ -42,6 +45,7 @@ impl Section {
             Section::Oneshot => "oneshot",
             Section::Verify => "verify",
             Section::Instructions => "instructions",
+            Section::Council => "council",
         }
     }
 }
@@ -150,6 +154,11 @@ impl Args {
     /// Bytes of the ledger that is verified.
     pub fn ledger_bytes(&self) -> u64 {
         self.or(self.ledger_mib, 256, 8) * 1024 * 1024
+    }
+
+    /// Council cases that are open at once.
+    pub fn cases(&self) -> usize {
+        if self.quick { 50 } else { 10_000 }
     }
 
     /// Milliseconds of one sample of a step.

@@ -13,6 +13,7 @@ mod args;
 mod bare;
 mod child;
 mod conditions;
+mod council;
 mod drain;
 mod figures;
 mod homes;
@@ -56,6 +57,7 @@ fn run(args: &Args) -> Result<()> {
         let measured = match section {
             Section::Drain => drain::measure(&bench, &mut report),
             Section::Watch => watch::measure(&bench, &mut report),
+            Section::Council => council::measure(&bench, &mut report),
             Section::Stages => stages::measure(&bench, &mut report),
             Section::Oneshot => oneshot::measure(&bench, &mut report),
             Section::Verify => verify::measure(&bench, &mut report),

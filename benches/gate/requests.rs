@@ -93,11 +93,16 @@ pub struct Agent {
 impl Agent {
     /// With the key in a key file.
     pub fn from_key_file(text: &[u8]) -> Result<Agent> {
+        Agent::of(AGENT, text)
+    }
+
+    /// Another one with the key in a key file.
+    pub fn of(name: &str, text: &[u8]) -> Result<Agent> {
         let file: serde_json::Value = serde_json::from_slice(text)?;
         let secret = file.get("secret").and_then(|secret| secret.as_str()).and_then(unhex);
         let secret: Option<[u8; 32]> = secret.and_then(|bytes| bytes.try_into().ok());
         let key = SignKey::Hmac(secret.context("a key file without a secret")?);
-        Ok(Agent { key, source: Principal::parse(AGENT)?, clock: SystemClock::default() })
+        Ok(Agent { key, source: Principal::parse(name)?, clock: SystemClock::default() })
     }
 
     /// The key it signs with.
@@ -121,7 +126,8 @@ impl Agent {
         Ok(envelope)
     }
 
-    fn sent(&self, id: &str, action: &str, payload: String) -> Result<Sent> {
+    /// A request as a file.
+    pub fn sent(&self, id: &str, action: &str, payload: String) -> Result<Sent> {
         let bytes = self.envelope(id, action, payload)?.to_json().into_bytes();
         if bytes.len() > 4096 {
             bail!("a request of {} bytes is none that agents send", bytes.len());
