@@ -79,6 +79,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     }
     let format = output.format;
     open.tell_events(Box::new(move |event| Output::new(format).remark(&look::told(event))));
+    open.let_roles_answer()?;
     Ok(open)
 }
 
