@@ -206,6 +206,12 @@ impl Turn<'_> {
         if let Some((line, outcome)) = docket.closed {
             return conflict(format!("case `{id}` was decided {} in ledger line {line}", outcome.as_str()));
         }
+        if self.now >= docket.case.deadline {
+            return conflict(format!(
+                "the deadline of case `{id}` passed at {}, before it could be decided",
+                docket.case.deadline
+            ));
+        }
         if *source == docket.case.proposer {
             let what = format!("`{source}` proposed case `{id}` and may not speak for a role in it");
             return Err(Refusal::new(Code::NotPermitted, what));
@@ -390,9 +396,12 @@ pub struct Heard {
 /// Takes down what a role's command answered: a verdict fills its seat, anything else leaves it empty.
 pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -> Heard {
     let RoleAnswer { case, role, note, output } = answer;
-    let late = docket.closed.is_some() || docket.has_vote(role) || docket.silent.contains(role);
+    let is_heard = docket.votes.iter().any(|(_, vote)| vote.by.is_none() && vote.role == *role);
+    // That somebody with a key was faster must not keep an objection out.
+    let late =
+        docket.closed.is_some() || now >= docket.case.deadline || is_heard || docket.silent.contains(role);
     let read = match output {
-        _ if late => Err("it came after the seat was filled or the case decided".to_owned()),
+        _ if late => Err("it came after the command was heard, the case decided or its deadline".to_owned()),
         Some(bytes) => read_output(rules, role, bytes),
         None => Err("the seat stays empty".to_owned()),
     };
