@@ -23,6 +23,10 @@ use crate::wire::ids::{Principal, RequestId};
 use crate::wire::time::Time;
 use crate::wire::{json, signing};
 
+/// Verdicts that one principal may file in a case. All of them are read to decide it and named in one ledger line, so
+/// without a bound a role could make its case too large to be decided.
+pub const VERDICTS_MAX: usize = 16;
+
 /// What was said in a case, read back from its lines.
 #[derive(Clone, Debug)]
 pub struct Said {
@@ -220,6 +224,10 @@ impl Turn<'_> {
             let what = format!("`{source}` may not speak for the role `{}`", submit.verdict.role);
             return Err(Refusal::new(Code::NotPermitted, what));
         };
+        let filed = docket.votes.iter().filter(|(_, vote)| vote.by.as_ref() == Some(source)).count();
+        if filed >= VERDICTS_MAX {
+            return conflict(format!("`{source}` filed {filed} verdicts in case `{id}`, which is the most"));
+        }
         let vote = Vote { case: id.clone(), role: role.clone(), by: Some(source.clone()) };
         let mut after = docket.clone();
         after.votes.push((self.seq, vote.clone()));
