@@ -106,7 +106,7 @@ pub fn name_of(rules: &Rulebook, spelling: &str) -> String {
 
 /// The role a principal may speak for under this name: the name in `council/roles.yaml`, or its own where that file
 /// does not know it.
-fn granted(rules: &Rulebook, source: &Principal, role: &str) -> Option<String> {
+pub(super) fn granted(rules: &Rulebook, source: &Principal, role: &str) -> Option<String> {
     let rule = rules.principals.get(source)?;
     rules.roles.may_speak_for(rule, role).then(|| name_of(rules, role))
 }

@@ -104,8 +104,8 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
         Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
         Payload::Verdict(submit) => {
-            let role = council::name_of(rules, &submit.verdict.role);
-            needs.case = Some((submit.request_id.clone(), Some(role)));
+            let role = council::granted(rules, &envelope.source, &submit.verdict.role);
+            needs.case = Some((submit.request_id.clone(), role));
         }
         _ => {}
     }
