@@ -75,7 +75,9 @@ pub fn fold(
     match record {
         Record::Decision(decision) => {
             let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            outstanding.insert(seq, if to_command { AnswerFor::Command } else { AnswerFor::Agent });
+            // Files of a case are for everybody, whoever brought it.
+            let is_taken = to_command && !decision.is_on_a_case();
+            outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 store.insert_request(id, &decision.spool, &seen)?;
             }
