@@ -141,6 +141,9 @@ fn documents(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
         let shown =
             if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
         let bytes = read_input(file)?;
+        if bytes.trim_ascii().is_empty() {
+            bail!("`{shown}` is empty; name files that hold a request or a verdict");
+        }
         for (number, value) in
             serde_json::Deserializer::from_slice(&bytes).into_iter::<Box<RawValue>>().enumerate()
         {
@@ -233,7 +236,7 @@ fn roles_of(home: &Path) -> Result<Roles> {
 /// Over signed files: each goes through the gate, in the order given.
 fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
     let mut case: Option<RequestId> = None;
-    let mut refused = false;
+    // All of them are read before any is handed in: what went through the gate cannot be taken back.
     for (shown, text) in found {
         match read_document(shown, text)? {
             Document::Request(request, _) if case.is_none() => case = Some(request.request_id.clone()),
@@ -246,6 +249,9 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
                 bail!("`{shown}` names no request; sign request_id, request_sha256 and verdict")
             }
         }
+    }
+    let mut refused = false;
+    for (shown, text) in found {
         match handover::decide(home, text.as_bytes())? {
             Handed::Answered(bytes) => {
                 let answer: Answer = serde_json::from_slice(&bytes).context("the gate's answer")?;

@@ -121,6 +121,14 @@ impl Home {
         Ok(())
     }
 
+    /// Looks through all open cases again: under other rules other roles have a command.
+    pub(super) fn ask_again(&mut self) -> Result<(), HomeError> {
+        if let Some(asking) = &mut self.asking {
+            asking.waiting = self.store.open_cases(OPEN_CASES_MAX)?.into();
+        }
+        Ok(())
+    }
+
     /// Whether a role's command runs or waits for its turn.
     pub(super) fn is_asking(&self) -> bool {
         self.asking.as_ref().is_some_and(|asking| !asking.running.is_empty() || !asking.waiting.is_empty())

@@ -282,7 +282,8 @@ impl Home {
             let disk = self.seams.disk.as_ref();
             let done = match put(disk, &path, bytes) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let folders = [Path::new(CASES_DIR), &dir, path.parent().unwrap_or(&dir)];
+                    let top = Path::new(CASES_DIR);
+                    let folders = [top.parent().unwrap_or(top), top, &dir, path.parent().unwrap_or(&dir)];
                     folders
                         .iter()
                         .try_for_each(|folder| disk.create_dir(folder, Mode::Shared))
@@ -292,9 +293,7 @@ impl Home {
             };
             let done = match done {
                 // What somebody planted there costs these files, never the gate.
-                Err(error) if is_senders_doing(&error) || error.kind() == io::ErrorKind::AlreadyExists => {
-                    Put::Blocked(error)
-                }
+                Err(error) if is_in_the_way(&error) => Put::Blocked(error),
                 other => other.map_err(|source| HomeError::disk(&path, source))?,
             };
             self.tell_put(&path, &done);
@@ -306,10 +305,19 @@ impl Home {
     pub(super) fn sync_case_files(&mut self) -> Result<(), HomeError> {
         if std::mem::take(&mut self.case_files_outstanding) {
             let dir = Path::new(CASES_DIR);
-            self.seams.disk.sync_fs(dir).map_err(|source| HomeError::disk(dir, source))?;
+            match self.seams.disk.sync_fs(dir) {
+                // With the folder the files are gone as well; they can be made again from the ledger.
+                Err(error) if is_in_the_way(&error) => {}
+                other => other.map_err(|source| HomeError::disk(dir, source))?,
+            }
         }
         Ok(())
     }
+}
+
+/// Whether somebody removed a folder of the cases, or put something in its place.
+fn is_in_the_way(error: &io::Error) -> bool {
+    is_senders_doing(error) || matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
 }
 
 /// A verdict as it stands in a line: signed ones name their request, a command's is bare.

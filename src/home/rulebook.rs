@@ -157,6 +157,7 @@ impl Home {
                 let hash = book.hash.clone();
                 self.rulebook = book;
                 self.open_agent_spools()?;
+                self.ask_again()?;
                 (format!("rulebook {hash} is in force"), Change::RulebookLoaded { hash })
             }
             Err(fault) if self.state.rulebook.fault.as_ref() == Some(&fault) => return Ok(Vec::new()),
