@@ -5,6 +5,11 @@
 
 mod common;
 
+#[path = "council_cases/burden.rs"]
+mod burden;
+#[path = "council_cases/chamber.rs"]
+#[allow(dead_code, reason = "made for the tests of commands too")]
+mod chamber;
 #[path = "council_cases/court.rs"]
 mod court;
 #[path = "council_cases/crashes.rs"]
@@ -13,3 +18,7 @@ mod crashes;
 mod deadlines;
 #[path = "council_cases/files.rs"]
 mod files;
+#[path = "council_cases/shots.rs"]
+mod shots;
+#[path = "council_cases/watched.rs"]
+mod watched;
