@@ -293,3 +293,17 @@ fn the_group_of_sharpe_checks_counts_once_and_the_gate_s_count_of_trials_counts(
     );
     assert_ne!(counted.verdict, Stance::Approve);
 }
+
+/// A hundred copies of one try must not make the best of a hundred look like skill.
+#[test]
+fn tries_without_any_spread_count_as_worthless_ones() {
+    let tries = |sharpes: Value| {
+        let sent = [("trial_returns", Value::Null), ("n_trials", json!(100)), ("trial_sharpes", sharpes)];
+        let told = quant_of(&sent);
+        row(&told, "QR-03").value.clone()
+    };
+    let none = tries(Value::Null);
+    assert!(none.is_some());
+    assert_eq!(tries(json!([0.5, 0.5, 0.5])), none);
+    assert_ne!(tries(json!([0.5, 0.9, 0.1])), none);
+}

@@ -124,8 +124,8 @@ impl<'a> Inputs<'a> {
         self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok()).map_or(0, Vec::len)
     }
 
-    /// Variance of the trials' annual Sharpe ratios: the larger one of those that were sent, else the sampling variance
-    /// of worthless tries, `1/y`, with a note.
+    /// Variance of the trials' annual Sharpe ratios: the larger one of those that were sent, else (also where they are
+    /// all the same) the sampling variance of worthless tries, `1/y`, with a note.
     pub(super) fn trial_variance(&self, row: &mut Row, years: f64, periods: f64) -> Option<f64> {
         let matrix = self.trial_returns.as_ref().and_then(|sent| sent.as_ref().ok());
         let of_matrix = matrix.and_then(|configurations| {
@@ -134,7 +134,9 @@ impl<'a> Inputs<'a> {
             Some(units::product(series::variance(&sharpes)?, periods))
         });
         let filed = series::variance(&self.metrics.trial_sharpes);
-        [of_matrix, filed].into_iter().flatten().max_by(f64::total_cmp).or_else(|| {
+        // Tries without any spread are one try under many names: what the best of them shows would pass for skill.
+        let spread = [of_matrix, filed].into_iter().flatten().filter(|variance| *variance > 0.0);
+        spread.max_by(f64::total_cmp).or_else(|| {
             row.miss("trial_sharpes");
             row.say(
                 "The trials' Sharpe ratios are taken to vary by 1/years, as those of worthless tries do.",
