@@ -80,6 +80,8 @@ fn many_seeds() {
         ("failing disks", total.disk_failures),
         ("torn batches", total.torn),
         ("requests given up", total.given_up),
+        ("verdicts that counted", total.verdicts),
+        ("cases that were decided", total.cases),
     ] {
         assert!(n > 0, "the simulation saw no {what}: {total:#?}");
     }

@@ -23,6 +23,8 @@ pub struct Keys {
     pub bot: SignKey,
     /// Asks through a spool of its own.
     pub solo: SignKey,
+    /// Those around the council, by name and role: who proposes, and who speaks.
+    pub council: [(&'static str, &'static str, SignKey); 3],
 }
 
 /// A file that was dropped.
@@ -56,6 +58,8 @@ pub struct Agents {
     n: u64,
     signed: Vec<Vec<u8>>,
     unfinished: Vec<Unfinished>,
+    /// Names and requests of cases that were asked for.
+    cases: Vec<(String, String)>,
     /// Lines of orders that were accepted, for cancels; told by the simulation.
     pub accepted: Vec<u64>,
     /// What was dropped.
@@ -96,6 +100,7 @@ impl Agents {
             n: 0,
             signed: Vec::new(),
             unfinished: Vec::new(),
+            cases: Vec::new(),
             accepted: Vec::new(),
             sent: Vec::new(),
         }
@@ -179,7 +184,7 @@ impl Agents {
         let mut name = format!("{id}.json");
         let mut origin = Origin::Flat;
         let durable = !self.dice.one_in(8);
-        let bytes = match self.dice.below(21) {
+        let bytes = match self.dice.below(27) {
             0 => self.signed(&id, "portfolio.get", "{}", now),
             1 => self.signed(&id, "market.get", r#"{"symbol":"BTC-USD"}"#, now),
             2 => self.signed(&id, "fills.list", r#"{"since":"2020-01-01T00:00:00Z"}"#, now),
@@ -220,12 +225,42 @@ impl Agents {
                 let bytes = self.signed(&id, "portfolio.get", "{}", now);
                 return self.write_in_place(disk, &name, bytes);
             }
+            20..=25 => self.for_the_council(&id, now),
             _ => {
                 origin = Origin::Agent(Principal::parse("solo").unwrap());
                 sign(&self.keys.solo, "solo", &id, "portfolio.get", "{}", now)
             }
         };
         self.drop_file(disk, origin, &name, bytes, durable);
+    }
+
+    /// A new case, or a verdict on one of the last, mostly a good one.
+    fn for_the_council(&mut self, id: &str, now: Time) -> Vec<u8> {
+        let n = self.cases.len();
+        if n == 0 || self.dice.one_in(4) {
+            let case = format!("case-{n}");
+            let payload = format!(
+                r#"{{"request_id":"{case}","timestamp":"2026-03-02T12:00:00Z","proposer":"p","change_type":"CODE_REFACTOR","context":{{"summary":"change {n}"}},"artifacts":{{"diff_content":"+ {n}"}}}}"#
+            );
+            self.cases.push((case, payload.clone()));
+            let (name, _, key) = &self.keys.council[0];
+            return sign(key, name, id, "council.request", &payload, now);
+        }
+        // Mostly the newest, which may still be open.
+        let back = self.dice.up_to(2);
+        let (case, request) = self.cases.iter().rev().nth(back).unwrap_or(&self.cases[n - 1]).clone();
+        let sha256 = match self.dice.one_in(10) {
+            true => "0".repeat(64),
+            false => sha256_hex(request.as_bytes()),
+        };
+        // The proposer speaks for nobody.
+        let pick = if self.dice.one_in(10) { 0 } else { 1 + self.dice.up_to(1) };
+        let (name, role, key) = &self.keys.council[pick];
+        let stance = ["APPROVE", "APPROVE", "REJECT", "MAYBE"][self.dice.up_to(3)];
+        let payload = format!(
+            r#"{{"request_id":"{case}","request_sha256":"{sha256}","verdict":{{"role":"{role}","verdict":"{stance}","confidence_score":0.9,"checklist_results":[{{"question":"q","answer":"a","pass":true}}],"concerns":["{id}"]}}}}"#
+        );
+        sign(key, name, id, "council.verdict", &payload, now)
     }
 
     /// Writes a part of a file where the gate can see it.

@@ -35,6 +35,7 @@ impl Life {
         self.nothing_is_decided_twice()?;
         self.everything_is_somewhere()?;
         self.answers_stand()?;
+        self.cases_stand()?;
         for (path, bytes) in &self.reader.named {
             ensure!(self.disk.holds(path, bytes), "{} is no longer what lines name", path.display());
         }
@@ -224,8 +225,9 @@ impl Life {
                 }
             }
         }
-        let expected: BTreeSet<&str> =
-            self.reader.decisions.values().map(|decision| decision.answer.as_str()).collect();
+        let rulings = self.reader.rulings.values().map(|ruling| ruling.answer.as_str());
+        let answers = self.reader.decisions.values().map(|decision| decision.answer.as_str());
+        let expected: BTreeSet<&str> = answers.chain(rulings).collect();
         for dir in ["out", "out/solo"] {
             for name in self.disk.names_in(&format!("spool/{dir}")) {
                 let answer = format!("{dir}/{name}");

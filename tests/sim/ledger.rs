@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use spoolgate::gate::Change;
-use spoolgate::gate::record::{Decision, Record};
+use spoolgate::gate::record::{CaseDecision, Decision, Record};
 use spoolgate::wire::signing::{hex, sha256_hex};
 
 use super::disk::SimDisk;
@@ -22,6 +22,8 @@ pub struct Reader {
     batch: u64,
     /// Decisions by line.
     pub decisions: BTreeMap<u64, Decision>,
+    /// The council's decisions by line.
+    pub rulings: BTreeMap<u64, CaseDecision>,
     /// Answers by line.
     pub answers: BTreeMap<u64, Vec<u8>>,
     /// All answers up to this line are said to be durable.
@@ -123,6 +125,7 @@ impl Reader {
         match record {
             Some(Record::Genesis(genesis)) => rulebook(genesis.rulebook.as_str()),
             Some(Record::Decision(decision)) => rulebook(decision.rulebook.as_str()),
+            Some(Record::Council(ruling)) => rulebook(ruling.rulebook.as_str()),
             Some(Record::Rulebook(event)) => {
                 for change in &event.changes {
                     if let Change::RulebookLoaded { hash } = change {
@@ -137,6 +140,10 @@ impl Reader {
             Some(Record::Decision(decision)) => {
                 paths.extend(decision.data_blob.as_deref().map(blob));
                 paths.extend(decision.payload_blob.as_deref().map(blob));
+            }
+            Some(Record::Council(ruling)) => {
+                paths.extend(ruling.decision_blob.as_deref().map(blob));
+                paths.extend(ruling.record_blob.as_deref().map(blob));
             }
             Some(Record::Market(rows)) => paths.push(blob(rows.rows_sha256.as_str())),
             _ => {}
@@ -175,6 +182,9 @@ impl Reader {
                 };
                 self.answers.insert(seq, answer);
                 self.decisions.insert(seq, *decision);
+            }
+            Some(Record::Council(ruling)) => {
+                self.rulings.insert(seq, *ruling);
             }
             Some(Record::Published(published)) => self.published = Some(published.up_to),
             _ => {}

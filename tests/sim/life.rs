@@ -19,6 +19,7 @@ use spoolgate::state::Store;
 use spoolgate::state::store::Hold;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Code;
+use spoolgate::wire::council::CouncilDecision;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 use spoolgate::wire::time::Time;
@@ -57,6 +58,10 @@ pub struct Tally {
     pub replays: u64,
     /// Requests given up at the third attempt.
     pub given_up: u64,
+    /// Verdicts that were filed in cases.
+    pub verdicts: u64,
+    /// Cases that were decided.
+    pub cases: u64,
     /// Batches that were torn.
     pub torn: u64,
     /// Lines.
@@ -82,6 +87,8 @@ impl Tally {
             (&mut self.refused, other.refused),
             (&mut self.replays, other.replays),
             (&mut self.given_up, other.given_up),
+            (&mut self.verdicts, other.verdicts),
+            (&mut self.cases, other.cases),
             (&mut self.torn, other.torn),
             (&mut self.lines, other.lines),
             (&mut self.calls, other.calls),
@@ -112,6 +119,9 @@ fn rules() -> &'static Bundle {
         let mut bundle = load::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
         let principals = bundle.files.get_mut("rules/principals.yaml").unwrap();
         principals.push_str("  - name: solo\n    role: agent\n    spool: solo\n");
+        // Short enough that many cases come to their deadline.
+        let roles = bundle.files.get_mut("council/roles.yaml").unwrap();
+        *roles = roles.replace("deadline_s: 86400", "deadline_s: 20");
         bundle
     })
 }
@@ -133,6 +143,8 @@ pub struct Life {
     pub(super) reader: Reader,
     /// Answers that a client can have read, by path below the spool, with the line that each names.
     pub(super) seen: BTreeMap<String, BTreeMap<Vec<u8>, String>>,
+    /// Decisions of the council that somebody can have read, by path below the spool.
+    pub(super) seen_rulings: BTreeSet<(String, Vec<u8>)>,
     /// Older states of the index, which a power cut can bring back.
     images: Vec<Option<Vec<u8>>>,
     /// Answers that commands took.
@@ -189,10 +201,16 @@ impl Life {
             owner: keyring.sign_key(&owner).unwrap().unwrap(),
             bot: SignKey::Hmac([7; 32]),
             solo: SignKey::Hmac([8; 32]),
+            council: [
+                ("research-bot", "Code Auditor", SignKey::Hmac([17; 32])),
+                ("code-auditor", "Code Auditor", SignKey::Hmac([18; 32])),
+                ("integration-engineer", "Integration Engineer", SignKey::Hmac([19; 32])),
+            ],
         };
         let now = clock.now();
         let mut first = Vec::new();
-        for (name, key) in [("trend-bot", &keys.bot), ("solo", &keys.solo)] {
+        let council = keys.council.iter().map(|(name, _, key)| (*name, key));
+        for (name, key) in [("trend-bot", &keys.bot), ("solo", &keys.solo)].into_iter().chain(council) {
             keyring.insert(&key.verify_key()).unwrap();
             let payload = format!(
                 r#"{{"principal":"{name}","key_id":"{}","algorithm":"hmac-sha256"}}"#,
@@ -222,6 +240,7 @@ impl Life {
             agents,
             reader: Reader::default(),
             seen: BTreeMap::new(),
+            seen_rulings: BTreeSet::new(),
             images: Vec::new(),
             collected: BTreeSet::new(),
             power_was_cut: false,
@@ -241,6 +260,8 @@ impl Life {
         tally.decisions = self.reader.decisions.len() as u64;
         tally.lines = self.reader.lines;
         tally.torn = self.reader.torn;
+        tally.cases = self.reader.rulings.len() as u64;
+        tally.verdicts = self.reader.rulings.values().map(|ruling| ruling.verdict_lines.len() as u64).sum();
         tally.trace = self.disk.trace();
         for decision in self.reader.decisions.values() {
             tally.replays += u64::from(decision.metadata.replay_of.is_some());
@@ -417,6 +438,15 @@ impl Life {
                 }
                 let path = format!("{dir}/{name}");
                 if self.seen.get(&path).is_some_and(|versions| versions.contains_key(bytes)) {
+                    return;
+                }
+                if name.ends_with(".decision.json") {
+                    let is_whole = serde_json::from_slice::<CouncilDecision>(bytes).is_ok();
+                    match is_whole && bytes.ends_with(b"\n") {
+                        true => drop(self.seen_rulings.insert((path, bytes.to_vec()))),
+                        false if may_be_half => {}
+                        false => bad = Some(format!("{path} is half a decision though the power never went")),
+                    }
                     return;
                 }
                 // What is empty, does not end in a line end or does not parse is not there yet.

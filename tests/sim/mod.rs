@@ -1,6 +1,7 @@
 //! The whole gate on a simulated disk.
 
 pub mod agents;
+mod cases;
 pub mod check;
 pub mod clock;
 pub mod device;
