@@ -2,7 +2,6 @@
 //! left running.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
-#[allow(dead_code, reason = "shared")]
 mod common;
 
 #[path = "council_cases/chamber.rs"]
