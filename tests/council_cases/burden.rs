@@ -32,8 +32,8 @@ fn decided(what: &str, home: &Path, files: Vec<Sent>) -> u64 {
     let time = begun.elapsed();
     std::thread::sleep(Duration::from_millis(1500));
     let peak = peak_kib(&watcher);
-    let each = time.as_secs_f64() * 1e6 / count as f64;
-    println!("{what}: {count} files, {:.1} s, {each:.0} us each, peak {} KiB", time.as_secs_f64(), peak);
+    let each = time.as_micros() / count as u128;
+    println!("{what}: {count} files, {:.1} s, {each} us each, peak {} KiB", time.as_secs_f64(), peak);
     watcher.stop();
     peak
 }

@@ -215,14 +215,14 @@ fn what_each_subcommand_says() {
         // The first time it waits for the rest.
         let done = spoolgate(&home, &args[..3]);
         assert!(
-            super::shots::code(&done) == 3 && text(&done.stderr).contains("waits for Risk Officer"),
+            self::code(&done) == 3 && text(&done.stderr).contains("waits for Risk Officer"),
             "{}",
             show(&done)
         );
-        assert_eq!(super::shots::code(&spoolgate(&home, &args)), exit, "{stance}");
+        assert_eq!(self::code(&spoolgate(&home, &args)), exit, "{stance}");
         assert_eq!(run(&["wait", &case]).0, exit, "{stance}");
         // And once more: everything is answered as before.
-        assert_eq!(super::shots::code(&spoolgate(&home, &args)), exit, "{stance}");
+        assert_eq!(self::code(&spoolgate(&home, &args)), exit, "{stance}");
     }
     let (code, out, ..) = run(&["dissent", "req_APPROVE"]);
     assert!(code == 0 && out.contains("every seat voted APPROVE"), "{out}");

@@ -37,8 +37,11 @@ fn an_idle_watcher_closes_a_case_at_its_deadline() {
     chamber.agrees("req_1");
 }
 
+/// What somebody does: in words, and to the folder of a case with another folder beside the home.
+type Damage = (&'static str, fn(&Path, &Path));
+
 /// What is done to the files of a case, in its folder.
-const DAMAGES: [(&str, fn(&Path, &Path)); 9] = [
+const DAMAGES: [Damage; 9] = [
     ("the case is gone", |case, _| fs::remove_dir_all(case).unwrap()),
     ("all cases are gone", |case, _| fs::remove_dir_all(case.parent().unwrap()).unwrap()),
     ("the council is gone", |case, _| fs::remove_dir_all(case.parent().unwrap().parent().unwrap()).unwrap()),
