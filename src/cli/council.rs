@@ -83,7 +83,7 @@ pub enum Command {
     },
     /// Wait until a case is decided, then print the decision.
     #[command(
-        after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT, 3 NEEDS_MORE_INFO, 8 not decided in time."
+        after_help = "Examples:\n  spoolgate council wait req_1 --timeout 3600 --request-sha256 5fa1... && ./deploy.sh\n\nExit codes: 0 APPROVE, 1 REJECT or about another request, 3 NEEDS_MORE_INFO, 8 not decided in time."
     )]
     Wait {
         /// The case.
@@ -92,6 +92,9 @@ pub enum Command {
         /// Seconds.
         #[arg(long, default_value_t = 60, value_name = "SECONDS")]
         timeout: u64,
+        /// Only if the case is about exactly this request: its payload hash. Whoever comes first names a case.
+        #[arg(long, value_name = "HEX")]
+        request_sha256: Option<String>,
     },
 }
 
@@ -111,7 +114,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::List { open, count } => list(home, *open, *count, output),
         Command::Show { case } => show(home, case, output),
         Command::Dissent { case } => dissent(home, case, output),
-        Command::Wait { case, timeout } => wait(home, case, Duration::from_secs(*timeout), output),
+        Command::Wait { case, timeout, request_sha256 } => {
+            wait(home, case, Duration::from_secs(*timeout), request_sha256.as_deref(), output)
+        }
     }
 }
 
@@ -591,11 +596,24 @@ fn dissent(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn wait(home: &Path, case: &RequestId, at_most: Duration, output: &Output) -> Result<Exit> {
+fn wait(
+    home: &Path,
+    case: &RequestId,
+    at_most: Duration,
+    request_sha256: Option<&str>,
+    output: &Output,
+) -> Result<Exit> {
     let begun = Instant::now();
     loop {
         let view = view(home)?;
         let docket = view.docket(case)?;
+        let is_about = docket.as_ref().map(|docket| docket.case.request_sha256.as_str());
+        if let (Some(is_about), Some(wanted)) = (is_about, request_sha256)
+            && is_about != wanted
+        {
+            output.remark(&format!("case `{case}` is about request {is_about}"));
+            return Ok(Exit::Refused);
+        }
         if let Some(docket) = &docket
             && let Some((_, decision)) = decision_of(&view, docket)?
         {

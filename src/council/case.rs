@@ -54,6 +54,11 @@ pub enum Change {
         /// The role.
         role: String,
     },
+    /// Nobody is waited for any more; it is decided with one of the next batches.
+    CaseFull {
+        /// The case.
+        case: RequestId,
+    },
     /// It was decided.
     CaseClosed {
         /// The case.
@@ -79,6 +84,19 @@ pub struct Docket {
 }
 
 impl Docket {
+    /// What it will be behind line `seq` with these steps.
+    pub fn after<'a>(mut self, seq: u64, steps: impl IntoIterator<Item = &'a Change>) -> Docket {
+        for step in steps {
+            match step {
+                Change::VoteFiled(vote) => self.votes.push((seq, vote.clone())),
+                Change::RoleSilent { role, .. } => self.silent.push(role.clone()),
+                Change::CaseClosed { outcome, .. } => self.closed = Some((seq, *outcome)),
+                Change::CaseOpened(_) | Change::CaseFull { .. } => {}
+            }
+        }
+        self
+    }
+
     /// Whether somebody has spoken for this role.
     pub fn has_vote(&self, role: &str) -> bool {
         self.votes.iter().any(|(_, vote)| vote.role == role)

@@ -182,11 +182,16 @@ impl Turn<'_> {
             unstaffed: required.iter().filter(|role| !speaks(role)).map(|role| role.name.as_str()).collect(),
         })?;
         let docket = Docket { case, request: self.seq, votes: Vec::new(), silent: Vec::new(), closed: None };
-        let closing = waits_for(self.rules, &docket).is_empty().then(|| {
+        let is_full = waits_for(self.rules, &docket).is_empty();
+        let closing = (is_full && !self.lookups.no_more_cases).then(|| {
             let said = Said { request: Some(request.clone()), verdicts: Vec::new() };
             close(self.rules, &docket, &said, self.now, ClosedBy::Seats)
         });
-        let changes = vec![Change::Council(case::Change::CaseOpened(docket.case))];
+        let case = docket.case.id.clone();
+        let mut changes = vec![Change::Council(case::Change::CaseOpened(docket.case))];
+        if is_full && closing.is_none() {
+            changes.push(Change::Council(case::Change::CaseFull { case }));
+        }
         Ok(Outcome { data: Some(data), changes, closing: closing.transpose()?, ..Outcome::default() })
     }
 
@@ -232,19 +237,14 @@ impl Turn<'_> {
         let mut after = docket.clone();
         after.votes.push((self.seq, vote.clone()));
         let waiting_for = waits_for(self.rules, &after);
-        let closing = match (&self.lookups.said, waiting_for.is_empty()) {
-            (Some(said), true) => {
+        let is_full = waiting_for.is_empty();
+        let closing = match &self.lookups.said {
+            Some(said) if is_full => {
                 let mut said = said.clone();
                 said.verdicts.push((self.seq, submit.verdict.clone()));
                 Some(close(self.rules, &after, &said, self.now, ClosedBy::Seats)?)
             }
-            (None, true) => {
-                return Err(Refusal::new(
-                    Code::Internal,
-                    format!("case `{id}` was not read for its decision"),
-                ));
-            }
-            (_, false) => None,
+            _ => None,
         };
         let seat = seats::reading(docket.case.change_type, &submit.verdict, &self.rules.roles);
         let (counts_as, notes) =
@@ -261,7 +261,10 @@ impl Turn<'_> {
             waiting_for,
             decision: decision.as_ref(),
         })?;
-        let changes = vec![Change::Council(case::Change::VoteFiled(vote))];
+        let mut changes = vec![Change::Council(case::Change::VoteFiled(vote))];
+        if is_full && closing.is_none() {
+            changes.push(Change::Council(case::Change::CaseFull { case: id.clone() }));
+        }
         Ok(Outcome { data: Some(data), changes, closing, ..Outcome::default() })
     }
 }

@@ -68,6 +68,8 @@ pub struct Lookups {
     pub docket: Option<Docket>,
     /// What was said in it.
     pub said: Option<Said>,
+    /// Whether this batch has decided as many cases as it may: what is full is then decided with the next.
+    pub no_more_cases: bool,
 }
 
 /// Most fills in one answer.

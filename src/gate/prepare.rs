@@ -355,6 +355,12 @@ fn check_key_id(key_id: &str) -> Result<(), String> {
 }
 
 impl Prepared {
+    /// Whether it opens a council case or files a verdict in one: deciding a case can take long.
+    pub fn is_on_a_case(&self) -> bool {
+        let Ok(Authentic { body: Ok(body), .. }) = &self.request else { return false };
+        matches!(body.payload, Payload::Council(_) | Payload::Verdict(_))
+    }
+
     /// The lane as things stand: an order that only reduces is protected. Computed when its turn comes,
     /// because an earlier decision of the batch can change it.
     pub fn lane(&self, state: &State) -> Lane {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::cases::CASES_PER_BATCH;
 use super::open::{Home, HomeError};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
@@ -76,6 +77,7 @@ impl Home {
     fn push(&mut self, pending: &mut Pending, record: Record, body: String) -> Result<(), HomeError> {
         let seq = self.next_seq(pending);
         fold(&mut self.state, &self.store, &mut self.outstanding, seq, &record)?;
+        self.cases_decided += usize::from(matches!(record, Record::Council(_)));
         pending.bytes = pending.bytes.saturating_add(body.len());
         pending.bodies.push((record.kind(), body));
         pending.records.push(record);
@@ -105,8 +107,7 @@ impl Home {
                 Record::Tick(Event { timestamp: now, note: "a new day".to_owned(), changes }),
             )?;
         }
-        self.push_role_answers(pending, now)?;
-        self.close_due_cases(pending, now)
+        Ok(())
     }
 
     /// Takes claimed files through the gate in as few batches as their size allows.
@@ -115,6 +116,7 @@ impl Home {
     /// [`HomeError`]; nothing of an unfinished batch was released then.
     pub fn process(&mut self, claimed: Vec<Claimed>) -> Result<Vec<Outcome>, HomeError> {
         let now = self.ledger_now();
+        self.cases_decided = 0;
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();
@@ -149,8 +151,22 @@ impl Home {
                 }
             }
             waiting = later;
+            // What may take long must not keep the answers of exits.
+            if lane == Lane::Protected && !claims.is_empty() && waiting.iter().any(|(_, r)| r.is_on_a_case())
+            {
+                outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
+                self.ledger.make_room()?;
+                self.store.begin()?;
+            }
         }
         outcomes.extend(self.commit(pending, claims)?);
+        if self.has_case_work() {
+            self.ledger.make_room()?;
+            self.store.begin()?;
+            let mut pending = Pending::default();
+            self.push_case_work(&mut pending, now)?;
+            self.commit(pending, Vec::new())?;
+        }
         if self.lines_since_snapshot >= LINES_PER_SNAPSHOT || self.outstanding.len() >= OUTSTANDING_MAX {
             self.mark_published()?;
         }
@@ -211,10 +227,11 @@ impl Home {
         }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
+            lookups.no_more_cases = self.cases_decided >= CASES_PER_BATCH;
             if let (Some(docket), Some(role)) = (&lookups.docket, role) {
                 let others =
                     council::waits_for(&self.rulebook, docket).into_iter().any(|other| other != role);
-                if docket.closed.is_none() && !others {
+                if docket.closed.is_none() && !others && !lookups.no_more_cases {
                     lookups.said = Some(self.said(pending, docket)?);
                 }
             }

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::batch::{Pending, blob};
 use super::open::{Home, HomeError};
 use crate::council::brief;
-use crate::council::case::Docket;
-use crate::gate::Record;
-use crate::gate::council::{self, Closing, Said};
+use crate::council::case::{self, Docket};
+use crate::gate::council::{self, Closing, Heard, Said};
 use crate::gate::record::{CaseDecision, ClosedBy, Decision, Input};
+use crate::gate::{Change, Record};
 use crate::host::disk::{Disk, Mode};
 use crate::rules::Rulebook;
 use crate::spool::claim::is_senders_doing;
@@ -21,8 +21,9 @@ use crate::wire::time::Time;
 
 /// Folder of the cases, below the home.
 pub const CASES_DIR: &str = "council/cases";
-/// Cases whose deadline has passed are decided so many at a time: each is read back from the ledger.
-const DUE_MAX: usize = 64;
+/// Cases that are decided in one batch. Each is read back from the ledger, and computing its evidence can take as long
+/// as thousands of orders: exits must not wait for all that somebody had become due at once.
+pub(super) const CASES_PER_BATCH: usize = 8;
 
 /// The folder of a case, below the home.
 pub fn case_dir(id: &RequestId) -> PathBuf {
@@ -113,20 +114,22 @@ impl Home {
     }
 
     /// Decides the cases whose deadline has passed.
-    pub(super) fn close_due_cases(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    fn close_due_cases(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         self.more_cases_due = false;
-        if self.state.council.open == 0 {
+        // While the clock is not believed, no deadline has passed.
+        if self.state.council.open == 0 || self.state.clock.fault.is_some() {
             return Ok(());
         }
-        let due = self.store.due_cases(now, DUE_MAX)?;
-        self.more_cases_due = due.len() == DUE_MAX;
-        for id in due {
+        let room = CASES_PER_BATCH.saturating_sub(self.cases_decided);
+        let due = self.store.due_cases(now, room.saturating_add(1))?;
+        self.more_cases_due = due.len() > room;
+        for id in due.into_iter().take(room) {
             let Some(docket) = self.store.docket(&id)? else { continue };
             let said = self.said(pending, &docket)?;
-            self.push_closing(
-                pending,
-                council::close(&self.rulebook, &docket, &said, now, ClosedBy::Deadline),
-            )?;
+            let is_full = council::waits_for(&self.rulebook, &docket).is_empty();
+            let closed_by =
+                if is_full && now < docket.case.deadline { ClosedBy::Seats } else { ClosedBy::Deadline };
+            self.push_closing(pending, council::close(&self.rulebook, &docket, &said, now, closed_by))?;
         }
         Ok(())
     }
@@ -143,25 +146,44 @@ impl Home {
         self.push_event(pending, Record::Council(Box::new(line)))
     }
 
+    /// What cases need in a batch of their own, behind the answers of the last: role commands that ended, and cases that
+    /// are due.
+    pub(super) fn push_case_work(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        self.push_role_answers(pending, now)?;
+        self.close_due_cases(pending, now)
+    }
+
+    /// Whether there may be any.
+    pub(super) fn has_case_work(&self) -> bool {
+        self.state.council.open > 0 || !self.role_answers.is_empty()
+    }
+
     /// Takes down what roles' commands answered, and decides the cases that waited for it.
-    pub(super) fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+    fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         for answer in std::mem::take(&mut self.role_answers) {
-            let Some(mut docket) = self.store.docket(&answer.case)? else { continue };
+            let Some(docket) = self.store.docket(&answer.case)? else { continue };
             let seq = self.next_seq(pending);
-            let heard = council::hear(&self.rulebook, &docket, &answer, now);
-            for (digest, bytes) in &heard.blobs {
+            let Heard { mut input, blobs, verdict } = council::hear(&self.rulebook, &docket, &answer, now);
+            for (digest, bytes) in &blobs {
                 self.keep_blob(digest, bytes)?;
             }
-            let is_open = docket.closed.is_none() && !heard.input.changes.is_empty();
-            let said = if is_open { Some(self.said(pending, &docket)?) } else { None };
-            self.push_event(pending, Record::Input(heard.input))?;
-            docket = self.store.docket(&answer.case)?.unwrap_or(docket);
-            if let Some(mut said) = said.filter(|_| council::waits_for(&self.rulebook, &docket).is_empty()) {
-                said.verdicts.extend(heard.verdict.map(|verdict| (seq, verdict)));
-                self.push_closing(
-                    pending,
-                    council::close(&self.rulebook, &docket, &said, now, ClosedBy::Seats),
-                )?;
+            let counts = !input.changes.is_empty();
+            let steps = input.changes.iter().filter_map(|change| match change {
+                Change::Council(step) => Some(step),
+                _ => None,
+            });
+            let after = docket.clone().after(seq, steps);
+            let is_full = counts && council::waits_for(&self.rulebook, &after).is_empty();
+            let has_room = self.cases_decided < CASES_PER_BATCH;
+            if is_full && !has_room {
+                input.changes.push(Change::Council(case::Change::CaseFull { case: answer.case.clone() }));
+            }
+            let said = if is_full && has_room { Some(self.said(pending, &docket)?) } else { None };
+            self.push_event(pending, Record::Input(input))?;
+            if let Some(mut said) = said {
+                said.verdicts.extend(verdict.map(|verdict| (seq, verdict)));
+                let closing = council::close(&self.rulebook, &after, &said, now, ClosedBy::Seats);
+                self.push_closing(pending, closing)?;
             }
         }
         Ok(())

@@ -171,6 +171,8 @@ pub struct Home {
     pub(super) role_answers: Vec<RoleAnswer>,
     /// Roles that commands answer; none: nobody asks them.
     pub(super) asking: Option<Asking>,
+    /// Cases decided in this batch.
+    pub(super) cases_decided: usize,
     /// Whether cases are due that the last batch left to the next.
     pub(super) more_cases_due: bool,
     /// Whether case files were written that are not known to be durable.
@@ -375,6 +377,7 @@ impl Home {
             events: Vec::new(),
             role_answers: Vec::new(),
             asking: None,
+            cases_decided: 0,
             more_cases_due: false,
             case_files_outstanding: false,
             lines_since_snapshot: folded.lines,

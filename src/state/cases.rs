@@ -85,6 +85,11 @@ impl Store {
                 .database
                 .prepare_cached("INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, ?2)")?
                 .execute(params![case.as_str(), role])?,
+            // Before every deadline there can be.
+            Change::CaseFull { case } => self
+                .database
+                .prepare_cached("UPDATE cases SET deadline_ms = -1 WHERE id = ?1")?
+                .execute(params![case.as_str()])?,
             Change::CaseClosed { case, outcome } => {
                 self.database
                     .prepare_cached("UPDATE cases SET is_open = 0 WHERE id = ?1")?
@@ -148,7 +153,7 @@ impl Store {
         docket(&[self], id)
     }
 
-    /// Open cases whose deadline is not after `now`, the earliest first.
+    /// Open cases that nobody is waited for, and those whose deadline is not after `now`, the earliest first.
     ///
     /// # Errors
     /// [`StoreError`].

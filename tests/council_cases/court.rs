@@ -238,6 +238,17 @@ impl Court {
         files.iter().map(|(path, _)| path.strip_prefix(&dir).unwrap().to_str().unwrap().to_owned()).collect()
     }
 
+    /// What stands beside a decision, from its line or from the blob that the line names.
+    pub fn record_bytes(&self, ruling: &CaseDecision) -> Vec<u8> {
+        let mut bytes = match (&ruling.record, &ruling.record_blob) {
+            (Some(record), None) => record.get().as_bytes().to_vec(),
+            (None, Some(digest)) => self.file(Path::new("audit/blobs").join(digest)).unwrap(),
+            _ => panic!("a record twice, or not at all"),
+        };
+        bytes.push(b'\n');
+        bytes
+    }
+
     /// That every file derived from a line is what the line says, and that nothing else lies about.
     pub fn files_stand(&self, change_roles: &[&str]) -> Result<(), String> {
         let told = self.told();
@@ -278,8 +289,7 @@ impl Court {
             if let Some(ruling) = rulings.get(id) {
                 expect(Path::new("spool").join(&ruling.answer), &decision_bytes(ruling))?;
                 expect(dir.join("decision.json"), &decision_bytes(ruling))?;
-                let record = format!("{}\n", ruling.record.as_ref().unwrap().get());
-                expect(dir.join("record.json"), record.as_bytes())?;
+                expect(dir.join("record.json"), &self.record_bytes(ruling))?;
                 expected.extend(["decision.json".to_owned(), "record.json".to_owned()]);
             }
             expected.sort();
@@ -304,7 +314,8 @@ impl Court {
         let said = view.said(&docket).unwrap();
         let again = rule_on(&view.rulebook_of(&ruling.rulebook).unwrap(), &docket, &said);
         assert_eq!(serde_json::to_string(&again.decision).unwrap(), ruling.decision.as_ref().unwrap().get());
-        assert_eq!(serde_json::to_string(&again.record).unwrap(), ruling.record.as_ref().unwrap().get());
+        let record = format!("{}\n", serde_json::to_string(&again.record).unwrap());
+        assert_eq!(record.as_bytes(), self.record_bytes(ruling));
         let options = Options { strict: true, threads: 1, ..Options::default() };
         let report = verify::verify(self.place.disk.as_ref(), Path::new("audit"), &options, &|_| {}).unwrap();
         assert!(report.ok && report.problems.is_empty(), "{:?}", report.problems);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use spoolgate::home::{Home, Seams};
+use spoolgate::home::Seams;
 use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
 
 use super::common::memory_disk::MemoryDisk;
@@ -126,7 +126,7 @@ fn drop_all(court: &Court) -> String {
 }
 
 fn live(court: &Court, seams: Seams, one_by_one: bool) {
-    let mut home = Home::open(court.place.root.path(), seams).unwrap();
+    let mut home = court.place.open_with(seams).unwrap();
     if one_by_one {
         home.limit_batches(1);
     }
