@@ -7,7 +7,15 @@ use std::path::Path;
 /// Held as long as this lives; the kernel releases it when the process dies.
 #[derive(Debug)]
 pub struct HomeLock {
-    _file: File,
+    file: File,
+}
+
+impl Drop for HomeLock {
+    fn drop(&mut self) {
+        // Closing alone would leave it to a child of ours that is about to become another program: until then it has
+        // all our files. Where this fails, closing does it.
+        let _ = self.file.unlock();
+    }
 }
 
 /// Path of the lock below the home.
@@ -20,8 +28,26 @@ pub const LOCK_FILE: &str = "state/lock";
 pub fn try_lock(home: &Path) -> io::Result<Option<HomeLock>> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(home.join(LOCK_FILE))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(HomeLock { _file: file })),
+        Ok(()) => Ok(Some(HomeLock { file })),
         Err(TryLockError::WouldBlock) => Ok(None),
         Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A copy of the descriptor is what a child has until it is another program.
+    #[test]
+    fn it_ends_with_its_holder_though_a_child_still_has_the_file() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("state")).unwrap();
+        let lock = try_lock(home.path()).unwrap().unwrap();
+        let inherited = lock.file.try_clone().unwrap();
+        assert!(try_lock(home.path()).unwrap().is_none());
+        drop(lock);
+        assert!(try_lock(home.path()).unwrap().is_some());
+        drop(inherited);
     }
 }

@@ -92,15 +92,8 @@ impl Place {
         self.open_with(self.seams())
     }
 
-    /// The same with other seams. A child that another test of this process starts holds every lock for the moment
-    /// between its birth and its program, so that this one can seem held by somebody.
+    /// The same with other seams.
     pub fn open_with(&self, seams: Seams) -> Result<Home, HomeError> {
-        for _ in 0..200 {
-            match Home::open(self.root.path(), seams.clone()) {
-                Err(HomeError::Busy(_)) => std::thread::sleep(std::time::Duration::from_millis(10)),
-                other => return other,
-            }
-        }
         Home::open(self.root.path(), seams)
     }
 

@@ -6,13 +6,12 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use spoolgate::gate::Change;
 use spoolgate::gate::prepare::{Keyring, Origin};
 use spoolgate::gate::record::{Decision, Record};
+use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
-use spoolgate::home::{Home, HomeError};
 use spoolgate::host::keyring::{CachedKeyring, SqliteKeyring};
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::verify::{self, Options};
@@ -67,22 +66,9 @@ pub enum Ended {
     PowerCut,
 }
 
-/// Opens a home, or does something else that takes its lock. A process that another thread of this one is just
-/// starting holds every lock of this one for a moment, until it is the other program.
-fn with_lock<T>(mut what: impl FnMut() -> Result<T, HomeError>) -> Result<T, String> {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        match what() {
-            Err(HomeError::Busy(_)) if Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(1))
-            }
-            other => return other.map_err(|error| error.to_string()),
-        }
-    }
-}
-
 fn open(home: &Path) -> Result<Home, String> {
-    with_lock(|| Home::open(home, real_seams(home)?))
+    let opened = real_seams(home).and_then(|seams| Home::open(home, seams));
+    opened.map_err(|error| error.to_string())
 }
 
 /// Answers lying about in a home: path below `spool`, bytes.
@@ -215,8 +201,9 @@ pub fn check_settled(home: &Path, dropped: &[Dropped], seen: &[Vec<u8>]) -> Resu
     kept_bytes_are_exact(home, &decided)?;
     verifies(home)?;
     opening_again_changes_nothing(home)?;
-    let (_, same) =
-        with_lock(|| Home::rebuild(home, real_seams(home)?)).map_err(|error| format!("rebuild: {error}"))?;
+    let (_, same) = real_seams(home)
+        .and_then(|seams| Home::rebuild(home, seams))
+        .map_err(|error| format!("rebuild: {error}"))?;
     ensure!(same, "the state made again from the ledger is another one");
     Ok(Settled {
         decisions: decided.len(),

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
 use spoolgate::home::batch::Outcome;
-use spoolgate::home::{Home, HomeError, Seams, layout};
+use spoolgate::home::{Home, Seams, layout};
 use spoolgate::host::clock::{Clock, ManualClock};
 use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
 use spoolgate::host::entropy::SeededEntropy;
@@ -191,14 +191,7 @@ impl World {
     }
 
     pub fn open(&self) -> Home {
-        // A process that another test is just starting has copies of our descriptors, the lock's among them.
-        for _ in 0..500 {
-            match Home::open(&self.root, self.seams.clone()) {
-                Err(HomeError::Busy(_)) => std::thread::sleep(std::time::Duration::from_millis(10)),
-                other => return other.unwrap(),
-            }
-        }
-        panic!("the lock of {} is not released", self.root.display())
+        Home::open(&self.root, self.seams.clone()).unwrap()
     }
 
     pub fn now(&self) -> Time {
