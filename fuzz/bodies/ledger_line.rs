@@ -7,9 +7,10 @@ use spoolgate::gate::record::Record;
 use spoolgate::ledger::line::{self, LINE_BYTES_MAX};
 use spoolgate::ledger::seal::Seal;
 use spoolgate::ledger::segment::Segment;
+use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 12] = [
+pub const KINDS: [&str; 15] = [
     "genesis",
     "start",
     "stop",
@@ -17,8 +18,11 @@ pub const KINDS: [&str; 12] = [
     "tick",
     "halt",
     "clock_step",
+    "quota",
     "published",
     "market",
+    "input",
+    "council",
     "decision",
     "seal",
     "segment",
@@ -28,7 +32,8 @@ pub const KINDS: [&str; 12] = [
 pub fn body(data: &[u8]) {
     match data.split_first() {
         Some((kind, body)) if *kind < 32 => {
-            if let Ok(body) = std::str::from_utf8(body) {
+            // What stands in a line was read by the strict reader before; the typed one leaves raw values as they are.
+            if let Ok(body) = json::check_object(body) {
                 check_record(KINDS[usize::from(*kind) % KINDS.len()], body);
             }
         }
