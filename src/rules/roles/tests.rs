@@ -1,3 +1,5 @@
+//! What `council/roles.yaml` may and may not say.
+
 use super::*;
 
 fn told(from: &str, to: &str) -> Result<Roles, String> {
