@@ -221,3 +221,28 @@ fn many_filled_at_once() {
     court.files_stand(&["Code Auditor", "Integration Engineer"]).unwrap();
     court.agrees("req_029");
 }
+
+/// What a role's command says counts until the deadline and not at it, whichever comes first in a batch.
+#[test]
+fn a_command_before_and_at_the_deadline() {
+    use spoolgate::gate::council::{RoleAnswer, hear};
+    use spoolgate::wire::ids::RequestId;
+
+    let court = Court::new();
+    let mut home = court.open();
+    court.propose(&mut home, "req_1", "CODE_REFACTOR");
+    let case = RequestId::parse("req_1").unwrap();
+    let docket = home.store().docket(&case).unwrap().unwrap();
+    let output = serde_json::to_vec(&super::court::opinion("Code Auditor", "REJECT")).unwrap();
+    let answer = RoleAnswer {
+        case,
+        role: "Code Auditor".to_owned(),
+        note: "it ended".to_owned(),
+        output: Some(output),
+    };
+    for (step_ms, counts) in [(-1, true), (0, false), (1, false)] {
+        let heard = hear(home.rulebook(), &docket, &answer, docket.case.deadline.plus_ms(step_ms));
+        assert_eq!(heard.verdict.is_some(), counts, "{step_ms}: {}", heard.input.note);
+        assert_eq!(heard.input.changes.len(), usize::from(counts), "{step_ms}");
+    }
+}
