@@ -61,6 +61,8 @@ pub struct Ruling {
 /// A decided case with the contents that must be durable before its line.
 #[derive(Clone, Debug)]
 pub struct Closing {
+    /// The contract's object.
+    pub decision: CouncilDecision,
     /// Its line.
     pub line: CaseDecision,
     /// Contents by digest.
@@ -249,42 +251,19 @@ impl Turn<'_> {
         let seat = seats::reading(docket.case.change_type, &submit.verdict, &self.rules.roles);
         let (counts_as, notes) =
             seat.map_or((Stance::NeedsMoreInfo, Vec::new()), |seat| (seat.verdict, seat.notes));
-        let decision = match &closing {
-            Some(closing) => Some(closing.decision()?),
-            None => None,
-        };
         let data = data(&VerdictFiled {
             case: id,
             role: &role,
             counts_as,
             notes: &notes,
             waiting_for,
-            decision: decision.as_ref(),
+            decision: closing.as_ref().map(|closing| &closing.decision),
         })?;
         let mut changes = vec![Change::Council(case::Change::VoteFiled(vote))];
         if is_full && closing.is_none() {
             changes.push(Change::Council(case::Change::CaseFull { case: id.clone() }));
         }
         Ok(Outcome { data: Some(data), changes, closing, ..Outcome::default() })
-    }
-}
-
-impl Closing {
-    /// The contract's object.
-    ///
-    /// # Errors
-    /// A refusal if it cannot be read back.
-    fn decision(&self) -> Result<CouncilDecision, Refusal> {
-        let text = match (&self.line.decision, &self.line.decision_blob) {
-            (Some(raw), _) => raw.get().as_bytes(),
-            (None, Some(digest)) => {
-                self.blobs.iter().find(|(name, _)| name == digest).map_or(&[][..], |(_, bytes)| bytes)
-            }
-            (None, None) => &[],
-        };
-        serde_json::from_slice(text).map_err(|error| {
-            Refusal::new(Code::Internal, format!("the decision cannot be read back: {error}"))
-        })
     }
 }
 
@@ -377,7 +356,7 @@ pub fn close(
         rulebook: rules.hash.clone(),
         changes: vec![Change::Council(case::Change::CaseClosed { case: case.id.clone(), outcome })],
     };
-    Ok(Closing { line, blobs })
+    Ok(Closing { decision: ruling.decision, line, blobs })
 }
 
 /// What a role's command came to.

@@ -176,7 +176,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
-            if let Some(Closing { line, blobs: of_case }) = outcome.closing.take() {
+            if let Some(Closing { line, blobs: of_case, .. }) = outcome.closing.take() {
                 case = Some(line);
                 blobs.extend(of_case);
             }

@@ -113,7 +113,7 @@ impl Home {
         })
     }
 
-    /// Decides the cases whose deadline has passed.
+    /// Decides cases that nobody is waited for any more, and those whose deadline has passed.
     fn close_due_cases(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
         self.more_cases_due = false;
         // While the clock is not believed, no deadline has passed.
@@ -139,7 +139,7 @@ impl Home {
         pending: &mut Pending,
         closing: Result<Closing, crate::gate::prepare::Refusal>,
     ) -> Result<(), HomeError> {
-        let Closing { line, blobs } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
+        let Closing { line, blobs, .. } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
         for (digest, bytes) in &blobs {
             self.keep_blob(digest, bytes)?;
         }
