@@ -235,6 +235,64 @@ fn examples_sign_the_payload_as_it_was_written() {
     }
 }
 
+/// Every payload is signed with every other text that can be causality, in the file that is named for it.
+#[test]
+fn examples_sign_causality_as_it_was_written() {
+    let desk = Desk::new();
+    let gate = desk.gate();
+    for example in examples() {
+        for (number, causality) in PAYLOADS.iter().enumerate() {
+            let payload = PAYLOADS[(number + 1) % PAYLOADS.len()];
+            fs::write(desk.dir.path().join("causality.json"), causality).unwrap();
+            let id = format!("{}-{number}", example.key);
+            let line = example.sign(&desk, "order.submit", payload, &[&id, "causality.json"]);
+            let shown = format!("{} {}: {line}", example.script, example.key);
+            let Authentic { envelope, request_hash, .. } = gate.authentic(&line);
+            assert_eq!(envelope.payload, minify(payload), "{shown}");
+            assert_eq!(envelope.causality.as_deref(), Some(&*minify(causality)), "{shown}");
+            assert_eq!(request_hash, envelope.request_hash(), "{shown}");
+
+            let args = ["sign", "-", "--as", "trend-bot", "--action", "order.submit", "--key", example.key];
+            let more =
+                ["--id", &id, "--timestamp", &envelope.timestamp_text, "--causality", "causality.json"];
+            let own = desk.spoolgate(&[&args[..], &more].concat(), payload);
+            assert_eq!(own.stdout, line, "{shown}");
+
+            // Neither can it be taken away, nor put where none was signed.
+            let taken = Envelope { causality: None, ..envelope.clone() };
+            assert_eq!(gate.refused(taken.to_json().as_bytes()), Code::SignatureInvalid, "{shown}");
+            let plain = gate.authentic(&example.sign(&desk, "order.submit", payload, &[&id])).envelope;
+            let put = Envelope { causality: envelope.causality, ..plain };
+            assert_eq!(gate.refused(put.to_json().as_bytes()), Code::SignatureInvalid, "{shown}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_causality_is_not_signed() {
+    let desk = Desk::new();
+    let args = ["sign", "-", "--as", "trend-bot", "--action", "order.submit", "--key", "own.key"];
+    let file = desk.dir.path().join("causality.json");
+    let too_large = format!(r#"{{"a":"{}"}}"#, "x".repeat(8192 - 7));
+    for (causality, expect) in [
+        ("null", "the causality: the document is not an object"),
+        ("[{}]", "the causality: the document is not an object"),
+        (r#"{"a":1,"a":1}"#, "duplicate key `a`"),
+        ("", "the causality: the document is empty"),
+        (&too_large, "the causality has 8193 bytes without white space, the limit is 8192"),
+    ] {
+        fs::write(&file, causality).unwrap();
+        let done = desk.spoolgate(&[&args[..], &["--causality", "causality.json"]].concat(), "{}");
+        assert_eq!((done.exit, done.stdout.as_str()), (2, ""), "{causality}");
+        assert!(done.stderr.contains(expect), "{causality}: {}", done.stderr);
+    }
+    for (path, expect) in [("-", "payload and causality are both `-`"), ("missing.json", "missing.json")] {
+        let done = desk.spoolgate(&[&args[..], &["--causality", path]].concat(), "{}");
+        assert_eq!((done.exit, done.stdout.as_str()), (2, ""), "{path}");
+        assert!(done.stderr.contains(expect), "{path}: {}", done.stderr);
+    }
+}
+
 /// docs/contracts.md promises this to agents that do not keep the text of their payloads.
 #[test]
 fn what_python_and_javascript_write_is_what_is_hashed() {
@@ -298,7 +356,8 @@ fn examples_refuse_wrong_arguments() {
         for (args, stdin, expect) in [
             (&[][..], "", "usage: "),
             (&[key, "portfolio.get"][..], "", "usage: "),
-            (&[key, "portfolio.get", "-", "id", "more"][..], "{}", "usage: "),
+            (&[key, "portfolio.get", "-", "id", "missing.json"][..], "{}", "missing.json"),
+            (&[key, "portfolio.get", "-", "id", "causality.json", "more"][..], "{}", "usage: "),
             (&["missing.key", "portfolio.get", "-"][..], "{}", "missing.key"),
             (&[key, "portfolio.get", "missing.json"][..], "", "missing.json"),
             (&[key, "portfolio.get", "-"][..], "{\"half\":", ""),
@@ -316,8 +375,10 @@ fn examples_refuse_wrong_arguments() {
     }
 }
 
+const CAUSALITY: &str = r#"{"root_task_id":"t é","n":[0.10,null]}"#;
+
 /// A request with every kind of token, signed by a key of either kind, and the gate that knows the key.
-fn signed(own: bool) -> (Gate, String) {
+fn signed(own: bool, causality: Option<&str>) -> (Gate, String) {
     let key = sign_key(own, [7; 32]);
     let mut gate = Gate::default();
     gate.add("0123456789abcdef", &key);
@@ -330,6 +391,7 @@ fn signed(own: bool) -> (Gate, String) {
         payload: payload.to_owned(),
         source: bot(),
         signature: String::new(),
+        causality: causality.map(str::to_owned),
     };
     envelope.signature = key.sign(&envelope.signing_string());
     let text = envelope.to_json();
@@ -339,8 +401,8 @@ fn signed(own: bool) -> (Gate, String) {
 
 #[test]
 fn every_changed_byte_is_refused() {
-    for own in [false, true] {
-        let (gate, text) = signed(own);
+    for (own, causality) in [(false, None), (true, None), (false, Some(CAUSALITY)), (true, Some(CAUSALITY))] {
+        let (gate, text) = signed(own, causality);
         let mut refused: BTreeMap<&str, u32> = BTreeMap::new();
         for at in 0..text.len() {
             let mut bytes = text.clone().into_bytes();
@@ -364,18 +426,23 @@ fn every_changed_byte_is_refused() {
 
 #[test]
 fn every_field_of_another_request_is_refused() {
-    let (gate, text) = signed(false);
+    let (gate, text) = signed(false, Some(CAUSALITY));
     for (from, to) in [
         (r#""r1:a.b_c-9""#, r#""r1:a.b_c-8""#),
         (r#""2026-02-20T14:42:00Z""#, r#""2026-02-20T14:42:00.0Z""#),
         (r#""order.submit""#, r#""order.cancel""#),
         // Equal in meaning, different in spelling.
-        ("0.10", "0.1"),
+        ("[0.10,-1e3", "[0.1,-1e3"),
         ("-1e3", "-1E3"),
         (r"\u00e9", "é"),
         (r"\u00e9", r"\u00E9"),
         (r#""n":[0.10,-1e3,true,null],"":"\u00e9 \" é""#, r#""":"\u00e9 \" é","n":[0.10,-1e3,true,null]"#),
         (r#""trend-bot""#, r#""owner""#),
+        (r#""t é""#, r#""t \u00e9""#),
+        ("[0.10,null]", "[0.1,null]"),
+        (CAUSALITY, r#"{"n":[0.10,null],"root_task_id":"t é"}"#),
+        (CAUSALITY, "{}"),
+        (&format!(r#","causality":{CAUSALITY}"#), ""),
     ] {
         let changed = text.replacen(from, to, 1);
         assert_ne!(changed, text, "{from}");
@@ -409,8 +476,9 @@ fn is_between_tokens(text: &str, at: usize) -> bool {
 
 #[test]
 fn white_space_may_stand_between_tokens_and_nowhere_else() {
-    for own in [false, true] {
-        let (gate, text) = signed(own);
+    // Tokens: 50, and 16 more.
+    for (own, causality, places) in [(false, None, 51), (true, None, 51), (true, Some(CAUSALITY), 67)] {
+        let (gate, text) = signed(own, causality);
         let hash = gate.authentic(&text).request_hash;
         let mut everywhere = String::new();
         let mut allowed = 0;
@@ -432,8 +500,7 @@ fn white_space_may_stand_between_tokens_and_nowhere_else() {
             everywhere.extend(text[at..].chars().next());
         }
         assert_eq!(gate.authentic(&everywhere).request_hash, hash);
-        // 50 tokens.
-        assert_eq!(allowed, 51);
+        assert_eq!(allowed, places);
         // What JSON does not call white space is none.
         for space in ["\u{b}", "\u{c}", "\0", "\u{a0}", "\u{feff}", "\u{2028}"] {
             gate.refused(format!("{text}{space}").as_bytes());

@@ -330,6 +330,7 @@ fn envelope(action: &str, payload: &str, key: &SignKey) -> Envelope {
         payload: payload.to_owned(),
         source: owner(),
         signature: String::new(),
+        causality: None,
     };
     envelope.signature = key.sign(&envelope.signing_string());
     envelope
@@ -471,6 +472,7 @@ fn with_an_answer_in_a_blob(scratch: &Scratch) -> (Vec<u8>, PathBuf) {
         payload: r#"{"since":"2026-01-01T00:00:00Z"}"#.to_owned(),
         source: owner(),
         signature: String::new(),
+        causality: None,
     };
     envelope.signature = key.sign(&envelope.signing_string());
     // Fills in the index alone are enough: the answer is what counts here.

@@ -121,6 +121,7 @@ impl Agent {
             payload,
             source: self.source.clone(),
             signature: String::new(),
+            causality: None,
         };
         envelope.signature = self.key.sign(&envelope.signing_string());
         Ok(envelope)

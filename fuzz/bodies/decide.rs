@@ -206,6 +206,7 @@ impl World {
             payload: payload.to_owned(),
             source: Principal::parse(source).unwrap(),
             signature: String::new(),
+            causality: None,
         };
         envelope.signature = sign_key(source).sign(&envelope.signing_string());
         let delivery = Delivery {

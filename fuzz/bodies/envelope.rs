@@ -135,9 +135,13 @@ fn is_good(file: &[u8], envelope: &Envelope) -> bool {
     let field = |name: &str| -> String {
         fields.get(name).and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default()
     };
-    let raw = raw_payload(file);
-    let hash = hex(&Sha256::digest(raw.as_bytes()));
-    let message = format!("{}|{}|{}|{hash}", field("id"), field("timestamp"), field("action"));
+    let (payload, causality) = raw_members(file);
+    let hash = |text: &str| hex(&Sha256::digest(text.as_bytes()));
+    let mut message =
+        format!("{}|{}|{}|{}", field("id"), field("timestamp"), field("action"), hash(&payload));
+    if let Some(causality) = causality {
+        message = format!("{message}|{}|-", hash(&causality));
+    }
     assert_eq!(message, envelope.signing_string(), "two readers, two signing strings");
     let signature = field("signature");
     match field("source").as_str() {
@@ -156,17 +160,23 @@ fn is_good(file: &[u8], envelope: &Envelope) -> bool {
     }
 }
 
-/// The payload's text without white space outside strings, cut out by a naive reader.
-fn raw_payload(file: &[u8]) -> String {
+/// The texts of payload and causality without white space outside strings, cut out by a naive reader.
+fn raw_members(file: &[u8]) -> (String, Option<String>) {
     #[derive(serde::Deserialize)]
     struct Outer<'a> {
         #[serde(borrow)]
         payload: &'a serde_json::value::RawValue,
+        #[serde(borrow)]
+        causality: Option<&'a serde_json::value::RawValue>,
     }
-    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(file) else { return String::new() };
+    let Ok(outer) = serde_json::from_slice::<Outer<'_>>(file) else { return (String::new(), None) };
+    (without_white_space(outer.payload.get()), outer.causality.map(|text| without_white_space(text.get())))
+}
+
+fn without_white_space(text: &str) -> String {
     let mut out = String::new();
     let (mut in_string, mut after_backslash) = (false, false);
-    for c in outer.payload.get().chars() {
+    for c in text.chars() {
         if in_string || !matches!(c, ' ' | '\t' | '\n' | '\r') {
             out.push(c);
         }

@@ -191,8 +191,16 @@ fn envelopes() -> Vec<Vec<u8>> {
     let mut plain = vec![b' '; 4];
     plain.extend(file("bot", "order.cancel", r#"{ "order_id" : "o-1", "n": 0.10000000000000000001 }"#));
     seeds.push([vec![b' '; 32], plain].concat());
+    for (mode, source) in [(0, "bot"), (1, "own")] {
+        let mut envelope = Envelope::parse(&file(source, "order.cancel", r#"{"order_id":"o-1"}"#)).unwrap();
+        envelope.causality = Some(CAUSALITY.to_owned());
+        let signed = envelope::signed(envelope).to_json().replace("\":", "\" : ");
+        seeds.push([&[mode, 0, 200, 1], signed.as_bytes()].concat());
+    }
     seeds
 }
+
+const CAUSALITY: &str = r#"{"root_task_id":"t-1","parent_task_id":null,"caused_by_receipt_id":null,"spawn_depth":0,"capability_id":"c","recursion_budget_remaining":10}"#;
 
 fn requests() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
@@ -201,6 +209,11 @@ fn requests() -> Vec<Vec<u8>> {
         seeds.push(format!("{first}\0{first}").into_bytes());
         seeds.push(format!("{first}\0{}", first.replacen("00Z", "00.0Z", 1)).into_bytes());
         seeds.push(format!("{first}\0{}", first.replacen("r1", "r1|2", 1)).into_bytes());
+    }
+    let (action, payload) = ("halt.set", r#"{"reason":"r"}"#);
+    let first = format!("r1\02018-04-05T12:00:00Z\0{action}\0{payload}");
+    for (one, other) in [(CAUSALITY, ""), ("", CAUSALITY), (CAUSALITY, "{}"), ("{ }", "{}"), (payload, "")] {
+        seeds.push(format!("{first}\0{first}\0{one}\0{other}").into_bytes());
     }
     seeds
 }

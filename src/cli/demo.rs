@@ -174,7 +174,7 @@ impl Demo {
     ) -> Result<()> {
         let signed_at = self.clock.now().plus_ms(age_min.saturating_mul(-60_000)).to_string();
         let source = Principal::parse(who)?;
-        let envelope = handover::sign(key, &source, action, payload, Some(id), Some(&signed_at))?;
+        let envelope = handover::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
         let bytes = envelope.to_json().into_bytes();
         self.drop_file(&format!("{id}.json"), &bytes)?;
         self.files.insert(id.to_owned(), bytes);

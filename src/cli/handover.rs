@@ -17,8 +17,9 @@ use spoolgate::host::keyring::SqliteKeyring;
 use spoolgate::ledger::segment;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::envelope::{CAUSALITY_BYTES_MAX, Envelope};
 use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::json;
 use spoolgate::wire::signing::{SignKey, hex};
 use spoolgate::wire::time::Time;
 
@@ -166,7 +167,7 @@ pub fn ask(
 ) -> Result<Option<Answer>> {
     let key = persons_key(home, person)?;
     let payload = serde_json::to_string(payload)?;
-    let envelope = sign(&key, person, action, &payload, None, None)?;
+    let envelope = sign(&key, person, action, &payload, None, None, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
         Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
         Handed::TimedOut => Ok(None),
@@ -192,12 +193,13 @@ pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
     Ok(layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())?)
 }
 
-/// Makes a signed envelope.
+/// Makes a signed envelope. Payload and causality are JSON objects.
 pub fn sign(
     key: &SignKey,
     source: &Principal,
     action: &str,
     payload: &str,
+    causality: Option<&str>,
     id: Option<&str>,
     timestamp: Option<&str>,
 ) -> Result<Envelope> {
@@ -213,8 +215,17 @@ pub fn sign(
         }
     };
     let timestamp = Time::parse(&timestamp_text)?;
-    let payload =
-        spoolgate::wire::json::minify(spoolgate::wire::json::check_object(payload.as_bytes())?).into_owned();
+    let object = |text: &str, what: &'static str| -> Result<String> {
+        Ok(json::minify(json::check_object(text.as_bytes()).context(what)?).into_owned())
+    };
+    let payload = object(payload, "the payload")?;
+    let causality = causality.map(|text| object(text, "the causality")).transpose()?;
+    if let Some(text) = causality.as_ref().filter(|text| text.len() > CAUSALITY_BYTES_MAX) {
+        bail!(
+            "the causality has {} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}",
+            text.len()
+        );
+    }
     let mut envelope = Envelope {
         id: RequestId::parse(&id)?,
         timestamp_text,
@@ -223,6 +234,7 @@ pub fn sign(
         payload,
         source: source.clone(),
         signature: String::new(),
+        causality,
     };
     envelope.signature = key.sign(&envelope.signing_string());
     Ok(envelope)

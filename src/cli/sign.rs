@@ -14,7 +14,7 @@ use super::output::Output;
 /// Sign a payload and print the envelope.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action portfolio.get | spoolgate handle -"
+    after_help = "Examples:\n  spoolgate sign order.json --as trend-bot --action order.submit --key bot.key > r1.json\n  echo '{}' | spoolgate sign - --as trend-bot --action portfolio.get | spoolgate handle -\n  spoolgate sign order.json --as trend-bot --action order.submit --causality task.json > r2.json"
 )]
 pub struct Args {
     /// File with the payload, a JSON object; `-` for standard input.
@@ -28,6 +28,9 @@ pub struct Args {
     /// Key file; absent: the gate's own copy in this home's keyring.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// File with the causality, a JSON object: which task asks and what caused it; absent: none.
+    #[arg(long, value_name = "FILE")]
+    causality: Option<PathBuf>,
     /// Id of the request; absent: a random one.
     #[arg(long)]
     id: Option<String>,
@@ -55,13 +58,22 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             ),
         },
     };
-    let payload = super::handle::read_input(&args.file)?;
-    if payload.len() > REQUEST_BYTES_MAX {
-        bail!("the payload is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
+    if args.causality.as_deref() == Some(&*args.file) {
+        bail!("payload and causality are both `{}`; name a file for one of them", args.file.display());
     }
-    let payload = String::from_utf8(payload).context("the payload is not UTF-8")?;
+    let payload = read_text(&args.file, "payload")?;
+    let causality = args.causality.as_ref().map(|path| read_text(path, "causality")).transpose()?;
+    let (id, timestamp) = (args.id.as_deref(), args.timestamp.as_deref());
     let envelope =
-        handover::sign(&key, &source, &args.action, &payload, args.id.as_deref(), args.timestamp.as_deref())?;
+        handover::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp)?;
     output.line(&envelope.to_json())?;
     Ok(Exit::Success)
+}
+
+fn read_text(path: &Path, what: &str) -> Result<String> {
+    let bytes = super::handle::read_input(path)?;
+    if bytes.len() > REQUEST_BYTES_MAX {
+        bail!("the {what} is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
+    }
+    String::from_utf8(bytes).with_context(|| format!("the {what} is not UTF-8"))
 }

@@ -77,7 +77,7 @@ codes! {
     /// Not one strict JSON object.
     MalformedJson = "MALFORMED_JSON", Malformed, "send one JSON object: UTF-8, no duplicate keys, at most 64 levels";
     /// JSON, but not an envelope.
-    MalformedEnvelope = "MALFORMED_ENVELOPE", Malformed, "send exactly id, timestamp, action, payload, source, signature (docs/contracts.md)";
+    MalformedEnvelope = "MALFORMED_ENVELOPE", Malformed, "send exactly id, timestamp, action, payload, source, signature, and causality if any (docs/contracts.md)";
     /// The signature does not verify, or the source has no key.
     SignatureInvalid = "SIGNATURE_INVALID", Refused, "sign the signing string of docs/contracts.md with a current key of the source";
     /// No such action.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::ids::{NameError, Principal, RequestId};
@@ -30,6 +30,9 @@ pub struct Envelope {
     pub source: Principal,
     /// The signature as sent.
     pub signature: String,
+    /// Which task asks and what caused it, if it says so: an object's text as sent without insignificant white
+    /// space.
+    pub causality: Option<String>,
 }
 
 /// Why bytes are not an envelope.
@@ -58,15 +61,25 @@ struct Fields<'a> {
     source: Cow<'a, str>,
     #[serde(borrow)]
     signature: Cow<'a, str>,
+    #[serde(borrow, default, deserialize_with = "present")]
+    causality: Option<&'a RawValue>,
+}
+
+/// A member that is there, whatever it is: `null` is not the same as no member.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(Some)
 }
 
 /// Longest action name.
 const ACTION_BYTES_MAX: usize = 64;
 /// Longest signature: `ed25519:` and 88 base64 characters.
 const SIGNATURE_BYTES_MAX: usize = 96;
+/// Longest causality, in bytes of its text without insignificant white space.
+pub const CAUSALITY_BYTES_MAX: usize = 8 * 1024;
 
 impl Envelope {
-    /// Reads an envelope: one strict JSON object of exactly the six fields, the payload an object.
+    /// Reads an envelope: one strict JSON object of exactly the six fields and perhaps `causality`, which is
+    /// an object like the payload.
     ///
     /// # Errors
     /// [`EnvelopeError`] naming the place or the field.
@@ -97,6 +110,7 @@ impl Envelope {
         if !payload.starts_with('{') {
             return Err(EnvelopeError::Shape("`payload` is not an object".to_owned()));
         }
+        let causality = fields.causality.map(read_causality).transpose()?;
         Ok(Envelope {
             id: RequestId::parse(&fields.id).map_err(name)?,
             timestamp_text: fields.timestamp.into_owned(),
@@ -105,17 +119,25 @@ impl Envelope {
             payload,
             source: Principal::parse(&fields.source).map_err(name)?,
             signature: fields.signature.into_owned(),
+            causality,
         })
     }
 
     /// What was signed.
     pub fn signing_string(&self) -> String {
-        signing::signing_string(self.id.as_str(), &self.timestamp_text, &self.action, &self.payload)
+        self.signing_string_of(&self.payload_hash())
     }
 
     /// The same, given [`Envelope::payload_hash`].
     pub fn signing_string_of(&self, payload_hash: &str) -> String {
-        signing::signing_string_of(self.id.as_str(), &self.timestamp_text, &self.action, payload_hash)
+        let causality_hash = self.causality.as_ref().map(|text| signing::sha256_hex(text.as_bytes()));
+        signing::signing_string_of(
+            self.id.as_str(),
+            &self.timestamp_text,
+            &self.action,
+            payload_hash,
+            causality_hash.as_deref(),
+        )
     }
 
     /// SHA-256 of the signing string, hex: what "the same request" means.
@@ -132,8 +154,12 @@ impl Envelope {
     pub fn to_json(&self) -> String {
         // `to_string` of plain text cannot fail; quoting by serde_json keeps it correct for any text.
         let quoted = |text: &str| serde_json::to_string(text).unwrap_or_default();
+        let causality = match &self.causality {
+            Some(text) => format!(",\"causality\":{text}"),
+            None => String::new(),
+        };
         format!(
-            "{{\"id\":{},\"timestamp\":{},\"action\":{},\"payload\":{},\"source\":{},\"signature\":{}}}",
+            "{{\"id\":{},\"timestamp\":{},\"action\":{},\"payload\":{},\"source\":{},\"signature\":{}{causality}}}",
             quoted(self.id.as_str()),
             quoted(&self.timestamp_text),
             quoted(&self.action),
@@ -142,6 +168,22 @@ impl Envelope {
             quoted(&self.signature)
         )
     }
+}
+
+fn read_causality(value: &RawValue) -> Result<String, EnvelopeError> {
+    let text = json::minify(value.get());
+    if !text.starts_with('{') {
+        return Err(EnvelopeError::Shape(
+            "`causality` is not an object; leave it out where there is none".to_owned(),
+        ));
+    }
+    if text.len() > CAUSALITY_BYTES_MAX {
+        return Err(EnvelopeError::Shape(format!(
+            "`causality` has {} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}",
+            text.len()
+        )));
+    }
+    Ok(text.into_owned())
 }
 
 #[cfg(test)]
@@ -155,6 +197,47 @@ mod tests {
         let envelope = Envelope::parse(GOOD.as_bytes()).unwrap();
         assert_eq!(envelope.payload, r#"{"order_id":"o 1","n":0.10000000000000000001}"#);
         assert_eq!(Envelope::parse(envelope.to_json().as_bytes()).unwrap(), envelope);
+    }
+
+    fn with_causality(causality: &str) -> Result<Envelope, EnvelopeError> {
+        let member = format!(r#""signature":"ab" , "causality" : {causality}"#);
+        Envelope::parse(GOOD.replace(r#""signature":"ab""#, &member).as_bytes())
+    }
+
+    #[test]
+    fn causality_keeps_its_bytes_and_is_signed() {
+        let plain = Envelope::parse(GOOD.as_bytes()).unwrap();
+        assert_eq!(plain.causality, None);
+        let envelope = with_causality(r#"{ "root_task_id" : "t 1", "spawn_depth":0.0 }"#).unwrap();
+        assert_eq!(envelope.causality.as_deref(), Some(r#"{"root_task_id":"t 1","spawn_depth":0.0}"#));
+        assert!(
+            envelope.to_json().ends_with(r#""ab","causality":{"root_task_id":"t 1","spawn_depth":0.0}}"#)
+        );
+        assert_eq!(Envelope::parse(envelope.to_json().as_bytes()).unwrap(), envelope);
+        let empty = with_causality("{}").unwrap();
+        let other = with_causality(r#"{ "root_task_id" : "t 1", "spawn_depth":0 }"#).unwrap();
+        let all = [plain, envelope, empty, other];
+        let hashes: std::collections::BTreeSet<_> = all.iter().map(Envelope::request_hash).collect();
+        assert_eq!(hashes.len(), all.len());
+    }
+
+    #[test]
+    fn causality_is_an_object_of_bounded_size() {
+        let of_bytes = |bytes: usize| format!(r#"{{ "a" : "{}" }}"#, "x".repeat(bytes - 8));
+        assert_eq!(with_causality(&of_bytes(8192)).unwrap().causality.unwrap().len(), 8192);
+        for (causality, expect) in [
+            ("null", "`causality` is not an object"),
+            ("[]", "`causality` is not an object"),
+            (r#""{}""#, "`causality` is not an object"),
+            ("1", "`causality` is not an object"),
+            (&of_bytes(8193), "`causality` has 8193 bytes without white space, the limit is 8192"),
+            (r#"{},"causality":{}"#, "duplicate key `causality`"),
+            (r#"{"a":1,"\u0061":2}"#, "duplicate key `a`"),
+            (r#"{},"seen":{}"#, "unknown field `seen`"),
+        ] {
+            let error = with_causality(causality).unwrap_err().to_string();
+            assert!(error.contains(expect), "{causality}: {error}");
+        }
     }
 
     #[test]

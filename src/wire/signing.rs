@@ -45,15 +45,32 @@ pub fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// `id|timestamp|action|hex(sha256(payload))`. The payload is its text as sent without insignificant
-/// white space. No part can hold `|`, so no two requests share a string.
-pub fn signing_string(id: &str, timestamp: &str, action: &str, payload: &str) -> String {
-    signing_string_of(id, timestamp, action, &sha256_hex(payload.as_bytes()))
+/// `id|timestamp|action|hex(sha256(payload))`, and `|hex(sha256(causality))|-` behind it where there is
+/// causality; the `-` says that there is no `seen`. Payload and causality are their text as sent without
+/// insignificant white space. No part can hold `|`, so no two requests share a string.
+pub fn signing_string(
+    id: &str,
+    timestamp: &str,
+    action: &str,
+    payload: &str,
+    causality: Option<&str>,
+) -> String {
+    let causality_hash = causality.map(|causality| sha256_hex(causality.as_bytes()));
+    signing_string_of(id, timestamp, action, &sha256_hex(payload.as_bytes()), causality_hash.as_deref())
 }
 
-/// The same, given the hash of the payload.
-pub fn signing_string_of(id: &str, timestamp: &str, action: &str, payload_hash: &str) -> String {
-    format!("{id}|{timestamp}|{action}|{payload_hash}")
+/// The same, given the hashes of payload and causality.
+pub fn signing_string_of(
+    id: &str,
+    timestamp: &str,
+    action: &str,
+    payload_hash: &str,
+    causality_hash: Option<&str>,
+) -> String {
+    match causality_hash {
+        None => format!("{id}|{timestamp}|{action}|{payload_hash}"),
+        Some(causality_hash) => format!("{id}|{timestamp}|{action}|{payload_hash}|{causality_hash}|-"),
+    }
 }
 
 /// What verifies the signatures of one key.
@@ -160,7 +177,7 @@ mod tests {
     fn a_signature_verifies_only_its_own_message_key_and_form() {
         let hmac = SignKey::Hmac([7; 32]);
         let own = SignKey::Ed25519(Box::new(SigningKey::from_bytes(&[9; 32])));
-        let message = signing_string("r1", "2026-02-20T14:42:00Z", "order.submit", "{}");
+        let message = signing_string("r1", "2026-02-20T14:42:00Z", "order.submit", "{}", None);
         for key in [&hmac, &own] {
             let signature = key.sign(&message);
             assert!(key.verify_key().verifies(&message, &signature));
@@ -172,6 +189,15 @@ mod tests {
         }
         assert!(!hmac.verify_key().verifies(&message, &own.sign(&message)));
         assert!(!own.verify_key().verifies(&message, &hmac.sign(&message)));
+    }
+
+    /// The hash is that of `{}`, as `printf '{}' | sha256sum` gives it.
+    #[test]
+    fn causality_adds_two_parts_and_its_absence_none() {
+        let hash = "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a";
+        let string = |causality| signing_string("r1", "2026-02-20T14:42:00Z", "a.b", "{}", causality);
+        assert_eq!(string(None), format!("r1|2026-02-20T14:42:00Z|a.b|{hash}"));
+        assert_eq!(string(Some("{}")), format!("r1|2026-02-20T14:42:00Z|a.b|{hash}|{hash}|-"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! surrogates, byte order marks and trailing data are in `a_thousand_files` of `tests/hostile.rs`.
 
 use spoolgate::wire::code::Code;
+use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::signing::{SignKey, signing_string};
 
 use crate::siege::{Siege, about};
@@ -133,7 +134,7 @@ fn forged_timestamps() {
     ];
     for (n, (timestamp, code)) in cases.into_iter().enumerate() {
         let id = format!("time-{n}");
-        let signature = key.sign(&signing_string(&id, timestamp, "orders.list", "{}"));
+        let signature = key.sign(&signing_string(&id, timestamp, "orders.list", "{}", None));
         let text = format!(
             r#"{{"id":"{id}","timestamp":"{timestamp}","action":"orders.list","payload":{{}},"source":"trend-bot","signature":"{signature}"}}"#
         );
@@ -146,6 +147,40 @@ fn forged_timestamps() {
         siege.one_each(&[("", name.as_bytes(), code)]);
     }
     assert!(home.state().clock.fault.is_none());
+    siege.stands(home);
+}
+
+/// Causality is part of what was asked: under a used id it can neither be changed, nor put there, nor left out.
+#[test]
+fn another_causality_under_a_used_id() {
+    let mut siege = Siege::new(145);
+    let mut home = siege.world.open();
+    let objects = [None, Some("{}"), Some(r#"{"spawn_depth":0}"#), Some(r#"{"spawn_depth":0.0}"#)];
+    for (first, causality) in objects.into_iter().enumerate() {
+        let draft = siege.world.draft("trend-bot", "orders.list", "{}");
+        let plain = Envelope::parse(siege.world.sign(&draft).as_bytes()).unwrap();
+        let key = SignKey::Hmac(siege.world.keys["trend-bot"].1);
+        let with = |causality: Option<&str>| {
+            let mut envelope = Envelope { causality: causality.map(str::to_owned), ..plain.clone() };
+            envelope.signature = key.sign(&envelope.signing_string());
+            envelope.to_json()
+        };
+        let name = format!("{}.json", draft.id);
+        siege.world.drop_file("", &name, with(causality));
+        let outcomes = siege.world.drain(&mut home);
+        let conflict = Some(Code::RequestIdConflict);
+        assert_ne!(code_of(about(&outcomes, &name)), conflict);
+        let answer = std::fs::read(siege.world.answer_path("", &name)).unwrap();
+        for (n, other) in objects.into_iter().enumerate() {
+            let name = format!("again-{first}-{n}.json");
+            siege.world.drop_file("", &name, with(other));
+            let outcomes = siege.world.drain(&mut home);
+            let is_conflict = code_of(about(&outcomes, &name)) == conflict;
+            assert_eq!(is_conflict, n != first, "{causality:?}, then {other:?}");
+        }
+        let after = std::fs::read(siege.world.answer_path("", &name)).unwrap();
+        assert_eq!(after, answer, "{causality:?}: the stored answer, byte for byte");
+    }
     siege.stands(home);
 }
 

@@ -125,6 +125,7 @@ impl Place {
             payload: payload.to_owned(),
             source: Principal::parse(source).unwrap(),
             signature: String::new(),
+            causality: None,
         };
         envelope.signature = key.sign(&envelope.signing_string());
         self.disk.put(format!("spool/in/{id}.json"), envelope.to_json().as_bytes());

@@ -13,7 +13,7 @@ fn fill(count: usize, timestamp: &str, source: &str, key: &SignKey, mut put: imp
     for n in 0..count {
         let id = format!("q{n:06}");
         let signature = match n % 2 {
-            0 => key.sign(&signing_string(&id, timestamp, "orders.list", "{}")),
+            0 => key.sign(&signing_string(&id, timestamp, "orders.list", "{}", None)),
             _ => "0".repeat(64),
         };
         let text = format!(

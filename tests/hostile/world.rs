@@ -237,7 +237,7 @@ impl World {
     pub fn sign_with(&self, draft: &Draft, secret: &[u8; 32]) -> String {
         let Draft { id, source, action, payload, at_ms } = draft;
         let timestamp = self.now().plus_ms(*at_ms).to_string();
-        let signature = SignKey::Hmac(*secret).sign(&signing_string(id, &timestamp, action, payload));
+        let signature = SignKey::Hmac(*secret).sign(&signing_string(id, &timestamp, action, payload, None));
         format!(
             r#"{{"id":"{id}","timestamp":"{timestamp}","action":"{action}","payload":{payload},"source":"{source}","signature":"{signature}"}}"#
         )

@@ -76,6 +76,7 @@ pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str, 
         payload: payload.to_owned(),
         source: Principal::parse(source).unwrap(),
         signature: String::new(),
+        causality: None,
     };
     envelope.signature = key.sign(&envelope.signing_string());
     envelope.to_json().into_bytes()
