@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 40] = [
     "",
     "demo",
     "init",
@@ -46,6 +46,8 @@ const COMMANDS: [&str; 38] = [
     "council show",
     "council dissent",
     "council wait",
+    "admit",
+    "admit verify",
     "halt",
     "halt set",
     "halt clear",

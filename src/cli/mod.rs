@@ -1,6 +1,7 @@
 //! The command line: one file a command; parse, call, print. No decisions.
 
 mod account;
+mod admit;
 mod audit;
 mod clock;
 mod council;
@@ -106,6 +107,9 @@ enum Command {
         after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
+    /// Admission of tasks: is a forwarded file genuine?
+    #[command(subcommand, after_help = "Examples:\n  spoolgate admit verify r-42.json")]
+    Admit(admit::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -182,6 +186,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Fills(args) => look::fills(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
+        Command::Admit(command) => admit::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),

@@ -9,6 +9,7 @@ pub mod recover;
 pub mod scan;
 pub mod seal;
 pub mod segment;
+pub mod token;
 pub mod tree;
 pub mod verify;
 

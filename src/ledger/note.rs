@@ -129,9 +129,9 @@ pub enum NoteError {
     /// The root hash is not the canonical base64 of 32 bytes.
     #[error("checkpoint root hash is not the base64 of 32 bytes")]
     RootHash,
-    /// A field of a checkpoint to be signed holds a newline or is empty, so that its text would say something
-    /// else.
-    #[error("checkpoint fields do not survive their own text form")]
+    /// A field of what is to be signed holds a newline or is empty, or fields contradict each other, so that the
+    /// text would say something else.
+    #[error("the fields to be signed do not survive their own text form")]
     Ambiguous,
     /// The checkpoint is of another log.
     #[error("checkpoint is of log `{found}`, expected `{expected}`")]
