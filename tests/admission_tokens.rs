@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stderr, reason = "why it is skipped")]
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::path::Path;
@@ -87,7 +86,8 @@ fn a_genuine_file_says_what_was_admitted() {
     assert_eq!(found.claim.receipt_id, RECEIPT);
     assert_eq!(found.claim.request_hash, request_hash());
     assert_eq!(found.claim.envelope_sha256, sha256_hex(envelope.as_bytes()));
-    assert_eq!((found.request_id.as_str(), found.envelope.as_str()), (REQUEST, &*envelope));
+    assert_eq!((found.claim.request_id.as_str(), found.envelope.as_str()), (REQUEST, &*envelope));
+    assert_eq!(found.claim.receipt_sha256, sha256_hex(found.receipt.as_bytes()));
     assert!(found.receipt.contains(r#""policy":["1",null]"#));
     // White space between tokens and the order of the members are nobody's business.
     let text = String::from_utf8(bytes).unwrap();
@@ -97,30 +97,21 @@ fn a_genuine_file_says_what_was_admitted() {
     assert_eq!(check(turned.as_bytes()).as_ref(), Ok(&found));
 }
 
-/// Where a bit was changed unseen: the request's id and what a receipt says beside its id, request hash and phase
-/// are not in the token.
+/// There is none that is harmless.
 #[test]
-fn every_changed_bit_is_refused_or_known() {
+fn every_changed_bit_is_refused() {
     let good = good();
-    let text = String::from_utf8(good.clone()).unwrap();
-    let mut unseen: BTreeSet<usize> = BTreeSet::new();
     for bit in 0..good.len() * 8 {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
-        if check(&bytes).is_ok() {
-            unseen.insert(bit / 8);
-        }
+        assert!(check(&bytes).is_err(), "bit {bit}: {}", String::from_utf8_lossy(&bytes));
     }
-    let id = text.find(REQUEST).unwrap();
-    let rest = text.find(r#""spawn_depth":1,"policy""#).unwrap();
-    let known = |at: &usize| (id..id + REQUEST.len()).contains(at) || (rest..rest + 34).contains(at);
-    let others: Vec<_> = unseen.iter().filter(|at| !known(at)).map(|at| &text[*at..*at + 12]).collect();
-    assert!(others.is_empty(), "{others:?}");
-    for at in 0..good.len() {
-        assert!(check(&good[..at]).is_err() || at == good.len() - 1, "cut off at {at}");
+    // The line feed at the end is white space.
+    for at in 0..good.len() - 1 {
+        assert!(check(&good[..at]).is_err(), "cut off at {at}");
         let mut twice = good.clone();
         twice.insert(at, good[at]);
-        assert!(check(&twice).is_err() || known(&at) || at == good.len() - 1, "{at} twice");
+        assert!(check(&twice).is_err(), "{at} twice");
     }
 }
 
@@ -153,6 +144,10 @@ fn a_token_of_anything_else_is_refused() {
     mismatch(check(&with_token(&of(&other))), "`request_hash`");
     let other = Claim { envelope_sha256: sha256_hex(b"{}"), ..claim() };
     mismatch(check(&with_token(&of(&other))), "the SHA-256 of `envelope`");
+    let other = Claim { request_id: "task:2".to_owned(), ..claim() };
+    mismatch(check(&with_token(&of(&other))), "`request_id`");
+    let other = Claim { receipt_sha256: sha256_hex(b"{}"), ..claim() };
+    mismatch(check(&with_token(&of(&other))), "the SHA-256 of `receipt`");
 
     // Of another log: another key, another key under this log's name, this key for another origin.
     for (name, seed) in [("other.example/desk", 2), (ORIGIN, 2)] {
@@ -202,8 +197,8 @@ fn a_token_has_one_form() {
     }
     let signed = |text: &str| verify(&sign_note(text, &signer()).unwrap(), &key(), ORIGIN);
     assert_eq!(signed(&format!("{text}\n")), Ok(claim()));
-    assert_eq!(signed(&format!("{text}\nmore\n")), Err(TokenError::Line { line: 5, expected: "absent" }));
-    assert!(matches!(signed(&format!("{text}\n\n")), Err(TokenError::Line { line: 5, .. })));
+    assert_eq!(signed(&format!("{text}\nmore\n")), Err(TokenError::Line { line: 7, expected: "absent" }));
+    assert!(matches!(signed(&format!("{text}\n\n")), Err(TokenError::Line { line: 7, .. })));
     assert!(matches!(signed(&format!("\n{text}\n")), Err(TokenError::Kind { .. })));
     for (line, from, to) in [
         (2, RECEIPT, ""),
@@ -212,12 +207,14 @@ fn a_token_has_one_form() {
         (3, request_hash().as_str(), request_hash().to_uppercase().as_str()),
         (3, request_hash().as_str(), &request_hash()[..62]),
         (4, claim().envelope_sha256.as_str(), "-"),
+        (5, REQUEST, "task|1"),
+        (6, claim().receipt_sha256.as_str(), ""),
     ] {
         let found = signed(&format!("{}\n", text.replacen(from, to, 1)));
         assert!(matches!(&found, Err(TokenError::Line { line: l, .. }) if *l == line), "{to}: {found:?}");
     }
     let cut = text.rsplit_once('\n').unwrap().0;
-    assert!(matches!(signed(&format!("{cut}\n")), Err(TokenError::Line { line: 4, .. })));
+    assert!(matches!(signed(&format!("{cut}\n")), Err(TokenError::Line { line: 6, .. })));
 }
 
 #[test]
@@ -240,7 +237,8 @@ fn what_was_not_meant_is_not_signed() {
         (REQUEST, "{", accepted.clone()),
         (REQUEST, "{},\"more\":{}", accepted.clone()),
         (REQUEST, r#"{"a":1,"a":1}"#, accepted.clone()),
-        ("../x", ENVELOPE, accepted),
+        ("../x", ENVELOPE, accepted.clone()),
+        ("task\n1", ENVELOPE, accepted),
     ] {
         let made = forwarded(RECEIPT, request_id, &hash, envelope, &receipt, &signer(), ORIGIN);
         assert_eq!(made, Err(NoteError::Ambiguous), "{request_id} {envelope} {receipt}");
@@ -257,7 +255,7 @@ fn what_is_no_forwarded_file_is_unreadable() {
         ("{", r#"{"receipt_id":"r-42","#, "duplicate key `receipt_id`"),
         (r#""phase":"accepted""#, r#""phase":"accepted","phase":"accepted""#, "duplicate key `phase`"),
         (r#","phase":"accepted""#, "", "`receipt`: missing field `phase`"),
-        (r#""request_id":"task:1""#, r#""request_id":"../x""#, "not a request id"),
+        (r#""request_id":"task:1""#, r#""request_id":1"#, "invalid type: integer"),
         (r#""token":""#, r#""token":null,"t":""#, "invalid type: null"),
     ] {
         let changed = text.replacen(from, to, 1);
@@ -270,7 +268,15 @@ fn what_is_no_forwarded_file_is_unreadable() {
     let changed = format!("{}[]{}", &text[..envelope], &text[end..]);
     assert!(check(changed.as_bytes()).unwrap_err().is_unreadable());
     let phase = check(text.replace("accepted", "rejected").as_bytes()).unwrap_err();
-    assert_eq!(phase, TokenError::Phase { found: "rejected".to_owned() });
+    assert!(matches!(phase, TokenError::Mismatch { part: "the SHA-256 of `receipt`", .. }));
+    // Not even the log can forward what it refused.
+    let (rejected, hash) = (receipt(RECEIPT, &request_hash(), "rejected"), request_hash());
+    let receipt_sha256 = sha256_hex(spoolgate::wire::json::minify(&rejected).as_bytes());
+    let signed = issue(&signer(), ORIGIN, &Claim { receipt_sha256, ..claim() }).unwrap();
+    let text = String::from_utf8(with_token(&signed)).unwrap();
+    let accepted = spoolgate::wire::json::minify(&receipt(RECEIPT, &hash, "accepted")).into_owned();
+    let text = text.replace(&accepted, &spoolgate::wire::json::minify(&rejected));
+    assert_eq!(check(text.as_bytes()), Err(TokenError::Phase { found: "rejected".to_owned() }));
     let size_bytes = FORWARDED_BYTES_MAX + 1;
     assert_eq!(check(&vec![b' '; size_bytes]), Err(TokenError::TooLarge { size_bytes }));
 }
@@ -284,7 +290,8 @@ proptest! {
         origin in "[a-z./]{1,20}",
     ) {
         let (request_hash, envelope_sha256) = (sha256_hex(&request), sha256_hex(&envelope));
-        let claim = Claim { receipt_id, request_hash, envelope_sha256 };
+        let (request_id, receipt_sha256) = (receipt_id.clone(), sha256_hex(origin.as_bytes()));
+        let claim = Claim { receipt_id, request_hash, envelope_sha256, request_id, receipt_sha256 };
         let token = issue(&signer(), &origin, &claim).unwrap();
         prop_assert_eq!(verify(&token, &key(), &origin), Ok(claim));
         let first = format!("{origin}/admission");
@@ -385,7 +392,7 @@ fn the_command_tells_genuine_from_forged_and_unreadable() {
                 ("tenant", "desk"),
                 ("surface", "api"),
                 ("task", "root task:0, depth 1, reader"),
-                ("genuine", "log gate.example/desk admitted this envelope"),
+                ("genuine", "log gate.example/desk admitted this;"),
             ] {
                 let row = out.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("{out}"));
                 assert!(row[name.len()..].trim_start().starts_with(value), "{row}");

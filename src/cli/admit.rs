@@ -118,7 +118,7 @@ fn print_genuine(forwarded: &Forwarded, origin: &str, output: &Output) -> Result
             genuine: true,
             log: origin,
             receipt_id: &forwarded.claim.receipt_id,
-            request_id: &forwarded.request_id,
+            request_id: &forwarded.claim.request_id,
             request_hash: &forwarded.claim.request_hash,
             envelope_sha256: &forwarded.claim.envelope_sha256,
             tenant_id: envelope.get("tenant_id").copied(),
@@ -134,14 +134,11 @@ fn print_genuine(forwarded: &Forwarded, origin: &str, output: &Output) -> Result
     let task = format!("root {}, depth {}, {}", of("root_task_id"), of("spawn_depth"), of("capability_id"));
     let rows: Vec<Vec<String>> = [
         ("receipt", forwarded.claim.receipt_id.clone()),
-        ("request", forwarded.request_id.clone()),
+        ("request", forwarded.claim.request_id.clone()),
         ("tenant", shown(envelope.get("tenant_id"))),
         ("surface", shown(envelope.get("surface_id"))),
         ("task", task),
-        (
-            "genuine",
-            format!("log {origin} admitted this envelope; whether it was used before, only you know"),
-        ),
+        ("genuine", format!("log {origin} admitted this; whether it was used before, only you know")),
     ]
     .map(|(name, value)| vec![name.to_owned(), value])
     .to_vec();

@@ -1,8 +1,10 @@
 //! Admission tokens: what a downstream tool needs, besides the log's public key, to tell that the gate admitted
 //! the envelope it was handed. Pure.
 //!
-//! A token is a signed note under the log's key whose text is four lines: `<origin>/admission`, receipt id,
-//! request hash, SHA-256 of the envelope's text. The first line keeps it from ever being taken for a checkpoint.
+//! A token is a signed note under the log's key whose text is six lines: `<origin>/admission`, receipt id,
+//! request hash, SHA-256 of the envelope's text, request id, SHA-256 of the receipt's text. The first line keeps
+//! it from ever being taken for a checkpoint; together they leave no byte of a forwarded file that could be
+//! changed unseen.
 
 use std::borrow::Cow;
 
@@ -108,12 +110,19 @@ pub struct Claim {
     pub request_hash: String,
     /// SHA-256 of the admitted envelope's text without insignificant white space: 64 hex digits.
     pub envelope_sha256: String,
+    /// Id of that request, which is the id of the admitted task.
+    pub request_id: String,
+    /// SHA-256 of the receipt's text without insignificant white space: 64 hex digits.
+    pub receipt_sha256: String,
 }
 
 impl Claim {
     fn text(&self, origin: &str) -> String {
-        let Claim { receipt_id, request_hash, envelope_sha256 } = self;
-        format!("{}\n{receipt_id}\n{request_hash}\n{envelope_sha256}\n", kind(origin))
+        let Claim { receipt_id, request_hash, envelope_sha256, request_id, receipt_sha256 } = self;
+        format!(
+            "{}\n{receipt_id}\n{request_hash}\n{envelope_sha256}\n{request_id}\n{receipt_sha256}\n",
+            kind(origin)
+        )
     }
 
     /// Reads the text of a note that was opened. [`Claim::text`] of the result is the same text.
@@ -131,10 +140,12 @@ impl Claim {
             receipt_id: next(2, "a receipt id", is_id)?,
             request_hash: next(3, "a request hash, 64 lower-case hex digits", is_sha256)?,
             envelope_sha256: next(4, "an envelope's SHA-256, 64 lower-case hex digits", is_sha256)?,
+            request_id: next(5, "a request id", is_id)?,
+            receipt_sha256: next(6, "a receipt's SHA-256, 64 lower-case hex digits", is_sha256)?,
         };
         match lines.next() {
             None => Ok(claim),
-            Some(_) => Err(TokenError::Line { line: 5, expected: "absent" }),
+            Some(_) => Err(TokenError::Line { line: 7, expected: "absent" }),
         }
     }
 }
@@ -185,8 +196,6 @@ pub fn verify(token: &str, key: &VerifierKey, origin: &str) -> Result<Claim, Tok
 pub struct Forwarded {
     /// What the token says.
     pub claim: Claim,
-    /// Id of the request that asked for the admission.
-    pub request_id: String,
     /// The admitted envelope's text without insignificant white space.
     pub envelope: String,
     /// The receipt's text, the same way.
@@ -240,19 +249,20 @@ pub fn verify_forwarded(bytes: &[u8], key: &VerifierKey, origin: &str) -> Result
     }
     let shape = |error: serde_json::Error| TokenError::Shape(error.to_string());
     let file: File<'_> = serde_json::from_str(json::check_object(bytes)?).map_err(shape)?;
-    let request_id = RequestId::parse(&file.request_id).map_err(|e| TokenError::Shape(e.to_string()))?;
     let (envelope, receipt) = (object(file.envelope, "envelope")?, object(file.receipt, "receipt")?);
     let head: ReceiptHead<'_> =
         serde_json::from_str(&receipt).map_err(|error| TokenError::Shape(format!("`receipt`: {error}")))?;
 
     let claim = verify(&file.token, key, origin)?;
-    let envelope_sha256 = sha256_hex(envelope.as_bytes());
+    let (envelope_sha256, receipt_sha256) = (sha256_hex(envelope.as_bytes()), sha256_hex(receipt.as_bytes()));
     for (part, found, signed) in [
         ("`receipt_id`", &*file.receipt_id, &claim.receipt_id),
         ("`receipt.receipt_id`", &head.receipt_id, &claim.receipt_id),
         ("`request_hash`", &file.request_hash, &claim.request_hash),
         ("`receipt.request_hash`", &head.request_hash, &claim.request_hash),
         ("the SHA-256 of `envelope`", &envelope_sha256, &claim.envelope_sha256),
+        ("`request_id`", &file.request_id, &claim.request_id),
+        ("the SHA-256 of `receipt`", &receipt_sha256, &claim.receipt_sha256),
     ] {
         if found != signed {
             return Err(TokenError::Mismatch { part, found: found.to_owned(), signed: signed.clone() });
@@ -261,7 +271,7 @@ pub fn verify_forwarded(bytes: &[u8], key: &VerifierKey, origin: &str) -> Result
     if head.phase != PHASE_ACCEPTED {
         return Err(TokenError::Phase { found: head.phase.into_owned() });
     }
-    Ok(Forwarded { claim, request_id: request_id.as_str().to_owned(), envelope, receipt })
+    Ok(Forwarded { claim, envelope, receipt })
 }
 
 /// A forwarded file as the gate writes it: one line, the same bytes for the same parts. `envelope_text` and
@@ -284,6 +294,8 @@ pub fn forwarded(
         receipt_id: receipt_id.to_owned(),
         request_hash: request_hash.to_owned(),
         envelope_sha256: sha256_hex(envelope.as_bytes()),
+        request_id: request_id.to_owned(),
+        receipt_sha256: sha256_hex(receipt.as_bytes()),
     };
     let file = File {
         receipt_id: receipt_id.into(),
