@@ -21,6 +21,10 @@ pub const TEMPLATE: &[(&str, &str)] = &[
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
     ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
+    (
+        "rules/admission/research/agents/default.yaml",
+        include_str!("../../rules/admission/research/agents/default.yaml"),
+    ),
     ("council/roles.yaml", include_str!("../../council/roles.yaml")),
     ("proposals/theses/btc-dip-long.md", include_str!("../../proposals/theses/btc-dip-long.md")),
     ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),

@@ -52,6 +52,27 @@ impl Freshness {
     }
 }
 
+/// What a DENY of admission means for a request that carries causality.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is refused.
+    Refuses,
+    /// Entries are refused, exits warned.
+    Entries,
+    /// It is only noted: what makes things safer, brings news or belongs to people is never held up by it.
+    Warns,
+}
+
+impl Admission {
+    fn as_str(self) -> &'static str {
+        match self {
+            Admission::Refuses => "refuses",
+            Admission::Entries => "refuses entries",
+            Admission::Warns => "warns",
+        }
+    }
+}
+
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -73,6 +94,18 @@ pub enum Action {
     CouncilRequest,
     /// A role's verdict on one.
     CouncilVerdict,
+    /// May a task come into being?
+    AdmissionEvaluate,
+    /// The same, and forward it.
+    AdmissionAdmit,
+    /// The same, changing nothing.
+    AdmissionCheck,
+    /// Whether policies are there.
+    AdmissionHealth,
+    /// Delivered policies are forgotten.
+    AdmissionCacheClear,
+    /// Those of one profile.
+    AdmissionCacheInvalidate,
     /// Market rows from a file.
     MarketImport,
     /// No more entries.
@@ -112,6 +145,8 @@ pub struct ActionRule {
     pub freshness: Freshness,
     /// Whether rules and anomaly detection may refuse or hold it.
     pub rules_apply: &'static str,
+    /// What a DENY of admission means for it.
+    pub admission: Admission,
 }
 
 const SMALL: usize = 64 * 1024;
@@ -141,6 +176,7 @@ const fn rule(
         bytes_max: SMALL,
         freshness,
         rules_apply: "no",
+        admission: Admission::Warns,
     }
 }
 
@@ -158,6 +194,7 @@ impl ActionRule {
 pub const ACTIONS: &[ActionRule] = &[
     ActionRule {
         rules_apply: "entries",
+        admission: Admission::Entries,
         ..rule(
             Action::OrderSubmit,
             "order.submit",
@@ -179,6 +216,7 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
     ActionRule {
         bytes_max: CASE,
+        admission: Admission::Refuses,
         ..rule(
             Action::CouncilRequest,
             "council.request",
@@ -192,6 +230,18 @@ pub const ACTIONS: &[ActionRule] = &[
         "council.verdict",
         "CouncilVerdict",
         "request_id, request_sha256, verdict",
+        SPEAKERS,
+    ),
+    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS),
+    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS),
+    rule(Action::AdmissionCheck, "admission.check", "AdmissionCheck", "envelope, forward?", SPEAKERS),
+    rule(Action::AdmissionHealth, "admission.health", "AdmissionHealth", "(none)", ANYBODY),
+    rule(Action::AdmissionCacheClear, "admission.cache_clear", "ClearPolicyCache", "(none)", SPEAKERS),
+    rule(
+        Action::AdmissionCacheInvalidate,
+        "admission.cache_invalidate",
+        "InvalidatePolicy",
+        "policy_profile_id",
         SPEAKERS,
     ),
     rule(
@@ -221,19 +271,20 @@ pub fn find(name: &str) -> Option<&'static ActionRule> {
 /// The table as it stands in `docs/contracts.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| action | payload | who may send it | lane | largest file | freshness | rules and anomaly apply |\n|---|---|---|---|---|---|---|\n",
+        "| action | payload | who may send it | lane | largest file | freshness | rules and anomaly apply | a DENY of admission |\n|---|---|---|---|---|---|---|---|\n",
     );
     for rule in ACTIONS {
         let senders: Vec<&str> = rule.senders.iter().map(|role| role.as_str()).collect();
         table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} KiB | {} | {} |\n",
+            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} |\n",
             rule.name,
             rule.payload,
             senders.join(", "),
             rule.lane.as_str(),
             rule.bytes_max / 1024,
             rule.freshness.as_str(),
-            rule.rules_apply
+            rule.rules_apply,
+            rule.admission.as_str()
         ));
     }
     table

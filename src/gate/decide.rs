@@ -1,20 +1,24 @@
 //! `decide`: the pure function from what the gate knows and one request to its ledger lines.
 
 use super::actions::{Freshness, Lane};
+use super::admission;
 use super::council::{self, Closing, Said};
 use super::handle::{self, Outcome, Turn};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
+use crate::admission::lineage::{Lineage, Query, Reported};
+use crate::admission::receipt::{Phase, Reason};
 use crate::council::case::Docket;
 use crate::rules::Rulebook;
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
+use crate::wire::admission::receipt_id;
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
 use crate::wire::ids::{OrderId, RequestId};
-use crate::wire::orders::CheckResult;
+use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
 
@@ -45,6 +49,8 @@ pub struct Needs {
     pub key: Option<String>,
     /// A council case; where one more verdict for this role decides it, also what was said in it.
     pub case: Option<(RequestId, Option<String>)>,
+    /// Where a task stands that asks to be admitted.
+    pub lineage: Option<Query>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -70,6 +76,10 @@ pub struct Lookups {
     pub said: Option<Said>,
     /// Whether this batch has decided as many cases as it may: what is full is then decided with the next.
     pub no_more_cases: bool,
+    /// What the ledger knows of the task's tree.
+    pub lineage: Lineage,
+    /// What a lineage command said, or why it said nothing; none: none was asked.
+    pub reported: Option<Result<Reported, String>>,
 }
 
 /// Most fills in one answer.
@@ -91,13 +101,13 @@ pub struct Decided {
 /// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
 /// stranger to an action could have large blobs read over and over.
 pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
-    let Ok(Authentic { envelope, body: Ok(Body { payload, rule }), .. }) = &request.request else {
-        return Needs::default();
-    };
+    let Ok(authentic) = &request.request else { return Needs::default() };
+    let Authentic { envelope, body: Ok(body), .. } = authentic else { return Needs::default() };
+    let Body { payload, rule } = body;
     if !rules.role(&envelope.source).is_some_and(|role| rule.senders.contains(&role)) {
         return Needs::default();
     }
-    let mut needs = Needs::default();
+    let mut needs = Needs { lineage: admission::query(rules, authentic, body), ..Needs::default() };
     match payload {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
         Payload::Tighten(tighten) => needs.closed_order = Some(tighten.order_id),
@@ -168,7 +178,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         Ok(body) => {
             decision.request_type = Some(body.rule.request_type.to_owned());
             decision.lane = lane;
-            may_do(turn, authentic, body).and_then(|()| handle::carry_out(turn, authentic, body))
+            may_do(turn, authentic, body).and_then(|()| in_step(turn, authentic, body, lane))
         }
     };
     let mut market = Vec::new();
@@ -184,6 +194,45 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         }
     }
     Decided { council: case, ..finish(turn, decision, market, blobs) }
+}
+
+/// Carries out a request behind the step of admission. What was admitted is reserved only with what is accepted: a
+/// request that another check refuses is no task.
+fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> Result<Outcome, Refusal> {
+    let Some(mut step) = turn.admission_step(authentic, body, lane) else {
+        return handle::carry_out(turn, authentic, body);
+    };
+    let is_order = matches!(body.payload, Payload::Submit(_));
+    if step.refuses() && !is_order {
+        let (refusal, rows) = (Some(admission::refusal_of(&step.receipt)), step.rows);
+        return Ok(Outcome { receipt: Some(step.receipt), refusal, rows, ..Outcome::default() });
+    }
+    let mut outcome = handle::carry_out(turn, authentic, body).unwrap_or_else(Outcome::refused);
+    if let Some(verdict) = &mut outcome.verdict {
+        if step.refuses() {
+            let nothing = Headroom { max_size: Amount::ZERO, binding_check: step.row.check_name.to_string() };
+            verdict.accepted = false;
+            verdict.headroom = Some(nothing);
+            outcome.changes.clear();
+        }
+        verdict.checks.insert(0, step.row.clone());
+    }
+    let refused = match (&outcome.refusal, &outcome.verdict) {
+        (Some(refusal), _) => Some(refusal.message.clone()),
+        (None, Some(verdict)) if !verdict.accepted => {
+            let first = verdict.checks.iter().find(|row| !row.passed);
+            Some(first.map_or_else(String::new, |row| format!("check `{}` failed", row.check_name)))
+        }
+        (None, _) => None,
+    };
+    if let Some(why) = refused.filter(|_| step.receipt.phase == Phase::Accepted) {
+        step.receipt.reject(Reason::RequestRefused, &why);
+    }
+    if step.receipt.phase == Phase::Accepted {
+        outcome.changes.extend(step.changes);
+    }
+    outcome.receipt = Some(step.receipt);
+    Ok(outcome)
 }
 
 /// Where the bytes of a request without a good signature are kept, below the spool.
@@ -307,6 +356,7 @@ fn blank(
         headroom: None,
         data: None,
         data_blob: None,
+        receipt: None,
         metadata: Metadata::default(),
         answer,
         kept: None,
@@ -328,7 +378,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, closing: _ } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, closing: _, rows, refusal, receipt } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -338,6 +388,11 @@ fn fill_in(
     decision.status = Status::Success;
     decision.changes = changes;
     decision.order_id = order_id;
+    decision.checks = rows.into_iter().map(CheckRow::from).collect();
+    decision.receipt = receipt.map(Box::new);
+    if let Some(refusal) = &refusal {
+        refuse(decision, refusal);
+    }
     if let Some(data) = data {
         let text = data.get();
         if text.len() > MEMBER_BYTES_MAX {
@@ -391,6 +446,10 @@ fn finish(
         blobs.push((digest, payload.into_bytes()));
     }
     let before = u64::try_from(market.len()).unwrap_or(u64::MAX);
-    decision.id = turn.seq.saturating_add(before).to_string();
+    let seq = turn.seq.saturating_add(before);
+    decision.id = seq.to_string();
+    if let Some(receipt) = &mut decision.receipt {
+        receipt.receipt_id = receipt_id(seq);
+    }
     Decided { market, decision, council: None, blobs }
 }

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::admission::PolicyHealth;
 use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
+use crate::admission::Receipt;
 use crate::rules::Rulebook;
 use crate::rules::principals::Role;
 use crate::trading::market::row;
@@ -18,8 +20,10 @@ use crate::trading::requests::{Context, Verdict};
 use crate::trading::venue::{LeftOpen, paper};
 use crate::trading::{self, views};
 use crate::wire::admin::{AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt};
+use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::ids::{OrderId, Principal};
+use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
 
 /// What one decision reads.
@@ -52,11 +56,24 @@ pub struct Outcome {
     pub market: Vec<MarketRows>,
     /// The council's decision that it brings about.
     pub closing: Option<Closing>,
+    /// The check vector of everything else.
+    pub rows: Vec<CheckResult>,
+    /// Why it is refused all the same: the contract's own body goes with the refusal.
+    pub refusal: Option<Refusal>,
+    /// The receipt of admission.
+    pub receipt: Option<Receipt>,
+}
+
+impl Outcome {
+    /// Of a request that is refused with nothing but words.
+    pub fn refused(refusal: Refusal) -> Outcome {
+        Outcome { refusal: Some(refusal), ..Outcome::default() }
+    }
 }
 
 /// Bodies of answers, externally tagged as the contract writes them.
 #[derive(Serialize)]
-enum AnswerBody<'a> {
+pub(super) enum AnswerBody<'a> {
     Portfolio(views::PortfolioState),
     Orders(Vec<views::OrderView>),
     Fills(&'a [Fill]),
@@ -68,6 +85,14 @@ enum AnswerBody<'a> {
         fills: usize,
         /// Orders that the market reached and the venue could not fill; nothing of that is silent.
         left_open: Vec<LeftOpen>,
+    },
+    AdmissionHealth {
+        rulebook: &'a str,
+        rulebook_fault: Option<&'a str>,
+        policies: Vec<PolicyHealth<'a>>,
+    },
+    PoliciesForgotten {
+        domains: &'a [String],
     },
     HaltSet {
         principal: Option<&'a Principal>,
@@ -89,10 +114,28 @@ enum AnswerBody<'a> {
     },
 }
 
-fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
+pub(super) fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
     serde_json::value::to_raw_value(body)
         .map(Some)
         .map_err(|error| Refusal::new(Code::Internal, format!("the answer cannot be written: {error}")))
+}
+
+/// A row of a check vector: a yes or no, with its fault. One that only warns has passed.
+pub(super) fn yes_no(
+    check: &'static str,
+    fault: Option<String>,
+    only_warns: bool,
+    source: &'static str,
+) -> CheckResult {
+    CheckResult {
+        check_name: check.into(),
+        passed: fault.is_none() || only_warns,
+        value: Some(if fault.is_some() { Amount::ZERO } else { Amount::ONE }),
+        limit: Some(Amount::ONE),
+        source: source.into(),
+        unit: "bool".into(),
+        reason: fault.map(Into::into),
+    }
 }
 
 /// Carries out a request that is authentic, well-formed, permitted and fresh.
@@ -127,6 +170,9 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         },
         Payload::Council(request) => turn.open_case(authentic, request),
         Payload::Verdict(submit) => turn.file_verdict(source, submit),
+        Payload::Admission(way, attempt) => Ok(turn.admission(authentic, *way, attempt)),
+        Payload::AdmissionHealth => turn.admission_health(),
+        Payload::ForgetPolicies(which) => turn.forget_policies(source, which.as_ref()),
         Payload::Import(import) => turn.import(import),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
@@ -140,7 +186,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
     }
 }
 
-fn answer(body: &AnswerBody<'_>) -> Result<Outcome, Refusal> {
+pub(super) fn answer(body: &AnswerBody<'_>) -> Result<Outcome, Refusal> {
     Ok(Outcome { data: data(body)?, ..Outcome::default() })
 }
 

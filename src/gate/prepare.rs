@@ -7,12 +7,14 @@ use std::borrow::Borrow;
 use serde::Deserialize;
 
 use super::actions::{self, Action, ActionRule, Lane};
+use super::admission::Way;
 use super::state::State;
 use crate::trading::class::{self, Class};
 use crate::wire::admin::{
     AcceptClock, AddKey, AdjustAccount, ClearHalt, ImportMarket, REASON_BYTES_MAX, RevokeKey, SetHalt,
     is_digest,
 };
+use crate::wire::admission::{AdmissionAttempt, InvalidatePolicy};
 use crate::wire::code::Code;
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
@@ -190,6 +192,12 @@ pub enum Payload {
     Council(Box<CouncilRequest>),
     /// `council.verdict`.
     Verdict(SubmitVerdict),
+    /// `admission.evaluate`, `admission.admit`, `admission.check`.
+    Admission(Way, Box<AdmissionAttempt>),
+    /// `admission.health`.
+    AdmissionHealth,
+    /// `admission.cache_clear`, or `admission.cache_invalidate` of one profile.
+    ForgetPolicies(Option<InvalidatePolicy>),
     /// `market.import`.
     Import(ImportMarket),
     /// `halt.set`.
@@ -307,6 +315,14 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
             submit.validate()?;
             Payload::Verdict(submit)
         }
+        Action::AdmissionEvaluate => {
+            Payload::Admission(Way::Evaluate, Box::new(AdmissionAttempt::read(text)))
+        }
+        Action::AdmissionAdmit => Payload::Admission(Way::Admit, Box::new(AdmissionAttempt::read(text))),
+        Action::AdmissionCheck => Payload::Admission(Way::Check, Box::new(AdmissionAttempt::read(text))),
+        Action::AdmissionHealth => read::<Empty>(text).map(|Empty {}| Payload::AdmissionHealth)?,
+        Action::AdmissionCacheClear => read::<Empty>(text).map(|Empty {}| Payload::ForgetPolicies(None))?,
+        Action::AdmissionCacheInvalidate => Payload::ForgetPolicies(Some(read(text)?)),
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {

@@ -8,6 +8,8 @@ use serde_json::value::RawValue;
 
 use super::actions::Lane;
 use super::state::Change;
+use crate::admission::Receipt;
+use crate::admission::receipt::Verdict;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
 use crate::wire::code::Code;
@@ -267,6 +269,9 @@ pub struct Decision {
     /// Its digest instead, where it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_blob: Option<String>,
+    /// The receipt of admission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receipt: Option<Box<Receipt>>,
     /// The exact reason.
     pub metadata: Metadata,
     /// Where the answer is, below the spool.
@@ -366,6 +371,14 @@ enum OrderAnswer<'a> {
     },
 }
 
+/// The answer to what admission alone decided.
+#[derive(Serialize)]
+struct AdmissionAnswer<'a> {
+    decision: Verdict,
+    receipt: &'a Receipt,
+    checks: Vec<AnsweredRow<'a>>,
+}
+
 /// Bytes that most decision lines of orders fit into.
 const BODY_BYTES_USUAL: usize = 6 * 1024;
 
@@ -396,7 +409,7 @@ impl Decision {
                 Some(raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))?)
             }
             (None, None, Some(ruling)) => Some(self.order_answer(ruling)?),
-            (None, None, None) => None,
+            (None, None, None) => self.admission_answer()?,
         };
         let error = self.metadata.code.map(|code| AnswerError {
             code,
@@ -429,6 +442,22 @@ impl Decision {
         self.status == Status::Success
             && self.metadata.replay_of.is_none()
             && self.request_type.as_deref() == Some(request_type)
+    }
+
+    /// Where an ALLOW was forwarded to, below the spool.
+    pub fn forwarded_to(&self) -> Option<&str> {
+        self.receipt.as_ref()?.forwarded_to.as_deref()
+    }
+
+    fn admission_answer(&self) -> Result<Option<Box<RawValue>>, String> {
+        let was_asked = matches!(self.request_type.as_deref(), Some("Admission" | "AdmissionCheck"));
+        let is_denied = self.metadata.code == Some(Code::AdmissionDenied);
+        let Some(receipt) = self.receipt.as_deref().filter(|_| was_asked || is_denied) else {
+            return Ok(None);
+        };
+        let checks = self.checks.iter().map(AnsweredRow::from).collect();
+        let body = AdmissionAnswer { decision: receipt.decision, receipt, checks };
+        serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
     }
 
     fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {

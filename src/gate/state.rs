@@ -1,9 +1,10 @@
 //! What the gate knows: a fold of the changes in ledger lines, bounded by what is open, not by history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use crate::admission::lineage as admission;
 use crate::council::case as council;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
@@ -26,6 +27,18 @@ pub struct State {
     pub rulebook: RulebookState,
     /// Council cases.
     pub council: CouncilState,
+    /// Admission, as far as it is bounded.
+    pub admission: AdmissionState,
+}
+
+/// What is kept of admission in memory; the trees are in the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionState {
+    /// When each principal opened roots within the last hour: as many as its key may.
+    pub roots: BTreeMap<Principal, VecDeque<Time>>,
+    /// What policy commands delivered, by domain.
+    pub policies: BTreeMap<String, admission::Delivered>,
 }
 
 /// What is kept of council cases in memory.
@@ -118,6 +131,8 @@ pub enum Change {
     Book(trading::Change),
     /// Of a council case: the index keeps them, the state only how many are open.
     Council(council::Change),
+    /// Of admission: the index keeps trees and tasks.
+    Admission(admission::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -195,6 +210,7 @@ impl State {
                 self.council.open = self.council.open.saturating_sub(1);
             }
             Change::Council(_) => {}
+            Change::Admission(change) => self.admission.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }
@@ -268,6 +284,27 @@ impl State {
                 fault.from, fault.to
             )
         })
+    }
+}
+
+impl AdmissionState {
+    fn apply(&mut self, change: &admission::Change) {
+        match change {
+            admission::Change::Admitted(admitted) => {
+                let Some(principal) = &admitted.opened_by else { return };
+                let times = self.roots.entry(principal.clone()).or_default();
+                times.retain(|at| admitted.at.since_ms(*at) < super::admission::ROOTS_WINDOW_MS);
+                times.push_back(admitted.at);
+            }
+            admission::Change::PolicyDelivered { domain, delivered } => {
+                self.policies.insert(domain.clone(), delivered.clone());
+            }
+            admission::Change::PoliciesForgotten { domains } => {
+                domains.iter().for_each(|domain| {
+                    self.policies.remove(domain);
+                });
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::council::brief;
 use crate::gate::council::{self, RoleAnswer};
 use crate::gate::prepare::escaped;
 use crate::host::command::{self, Ended, Program, Run};
-use crate::rules::roles::RoleCommand;
+use crate::rules::command::CommandRule;
 use crate::wire::ids::RequestId;
 
 /// Commands that run at a time.
@@ -52,7 +52,7 @@ impl Asking {
         self.waiting.push_back(id);
     }
 
-    fn ask(&mut self, id: &RequestId, role: &str, spec: RoleCommand, brief: String) -> std::io::Result<()> {
+    fn ask(&mut self, id: &RequestId, role: &str, spec: CommandRule, brief: String) -> std::io::Result<()> {
         let (sender, stop, root) = (self.sender.clone(), Arc::clone(&self.stop), self.root.clone());
         let (case, role) = (id.clone(), role.to_owned());
         self.running.insert((case.clone(), role.clone()));
@@ -82,7 +82,7 @@ impl Asking {
 }
 
 /// What a command came to; none if it was ended because the gate stops: it is asked again.
-fn told(case: RequestId, role: String, spec: &RoleCommand, run: Run) -> Option<RoleAnswer> {
+fn told(case: RequestId, role: String, spec: &CommandRule, run: Run) -> Option<RoleAnswer> {
     let Run { ended, output, complaint } = run;
     let program = &spec.program;
     let (note, is_well) = match ended {

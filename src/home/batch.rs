@@ -225,6 +225,9 @@ impl Home {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
             self.keyring.check()?;
         }
+        if let Some(query) = &needs.lineage {
+            lookups.lineage = self.store.lineage(query)?;
+        }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
             lookups.no_more_cases = self.cases_decided >= CASES_PER_BATCH;
@@ -283,6 +286,7 @@ impl Home {
         for (seq, (decision, location)) in &by_seq {
             self.store.insert_line(*seq, *location)?;
             self.publish_case_files_of(*seq, decision)?;
+            self.publish_forwarded(decision, false)?;
         }
         for (seq, record, location) in &cases {
             self.store.insert_line(*seq, *location)?;
@@ -355,6 +359,7 @@ impl Home {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;
+            self.sync_forwarded()?;
             self.ledger.make_room()?;
             self.store.begin()?;
             let mut pending = Pending::default();

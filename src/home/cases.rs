@@ -1,7 +1,6 @@
 //! Council cases of a home: reading back what was said, deciding what is due, and the files of a case. Everything below
 //! `council/cases` is derived from ledger lines and made again after a crash.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use super::batch::{Pending, blob};
@@ -11,10 +10,9 @@ use crate::council::case::{self, Docket};
 use crate::gate::council::{self, Closing, Heard, Said};
 use crate::gate::record::{CaseDecision, ClosedBy, Decision, Input};
 use crate::gate::{Change, Record};
-use crate::host::disk::{Disk, Mode};
+use crate::host::disk::Disk;
 use crate::rules::Rulebook;
-use crate::spool::claim::is_senders_doing;
-use crate::spool::publish::{self, Published as Put};
+use crate::spool::publish;
 use crate::wire::council::{CouncilRequest, RoleVerdict, SubmitVerdict};
 use crate::wire::ids::RequestId;
 use crate::wire::time::Time;
@@ -282,7 +280,7 @@ impl Home {
         match record {
             Record::Council(line) => self.publish_case_decision(line, true),
             Record::Input(input) => self.publish_input(seq, input, true),
-            Record::Decision(decision) => {
+            Record::Decision(decision) if decision.is_on_a_case() => {
                 // The briefs say what the rulebook asked when the case was opened.
                 let kept = super::rulebook::kept(self.seams.disk.as_ref(), &decision.rulebook);
                 let rules = kept.as_ref().unwrap_or(&self.rulebook);
@@ -298,48 +296,16 @@ impl Home {
     fn put_case_files(&mut self, id: &RequestId, files: &[CaseFile], again: bool) -> Result<(), HomeError> {
         self.case_files_outstanding = true;
         let dir = case_dir(id);
-        let put = if again { publish::publish_again } else { publish::publish };
-        for (below, bytes) in files {
-            let path = dir.join(below);
-            let disk = self.seams.disk.as_ref();
-            let done = match put(disk, &path, bytes) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    let top = Path::new(CASES_DIR);
-                    let folders = [top.parent().unwrap_or(top), top, &dir, path.parent().unwrap_or(&dir)];
-                    folders
-                        .iter()
-                        .try_for_each(|folder| disk.create_dir(folder, Mode::Shared))
-                        .and_then(|()| put(disk, &path, bytes))
-                }
-                other => other,
-            };
-            let done = match done {
-                // What somebody planted there costs these files, never the gate.
-                Err(error) if is_in_the_way(&error) => Put::Blocked(error),
-                other => other.map_err(|source| HomeError::disk(&path, source))?,
-            };
-            self.tell_put(&path, &done);
-        }
-        Ok(())
+        files.iter().try_for_each(|(below, bytes)| self.put_derived(&dir.join(below), bytes, again))
     }
 
     /// Makes the files of cases durable, if any were written.
     pub(super) fn sync_case_files(&mut self) -> Result<(), HomeError> {
         if std::mem::take(&mut self.case_files_outstanding) {
-            let dir = Path::new(CASES_DIR);
-            match self.seams.disk.sync_fs(dir) {
-                // With the folder the files are gone as well; they can be made again from the ledger.
-                Err(error) if is_in_the_way(&error) => {}
-                other => other.map_err(|source| HomeError::disk(dir, source))?,
-            }
+            self.sync_derived(Path::new(CASES_DIR))?;
         }
         Ok(())
     }
-}
-
-/// Whether somebody removed a folder of the cases, or put something in its place.
-fn is_in_the_way(error: &io::Error) -> bool {
-    is_senders_doing(error) || matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound)
 }
 
 /// A verdict as it stands in a line: signed ones name their request, a command's is bare.

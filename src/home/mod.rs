@@ -4,6 +4,8 @@
 mod asking;
 pub mod batch;
 pub mod cases;
+mod derived;
+pub mod forward;
 pub mod layout;
 pub mod open;
 pub mod read;

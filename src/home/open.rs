@@ -177,6 +177,8 @@ pub struct Home {
     pub(super) more_cases_due: bool,
     /// Whether case files were written that are not known to be durable.
     pub(super) case_files_outstanding: bool,
+    /// Whether tasks were forwarded that are not known to be durable.
+    pub(super) forwarded_outstanding: bool,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -380,6 +382,7 @@ impl Home {
             cases_decided: 0,
             more_cases_due: false,
             case_files_outstanding: false,
+            forwarded_outstanding: false,
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,
@@ -470,7 +473,7 @@ impl Home {
         let work = Path::new(claim::WORK_DIR);
         let mut decided: BTreeMap<(String, String), Kept> = BTreeMap::new();
         let mut newest: BTreeMap<String, u64> = BTreeMap::new();
-        let mut cases: Vec<(u64, Record)> = Vec::new();
+        let mut derived: Vec<(u64, Record)> = Vec::new();
         let claims = claim::left_behind(disk.as_ref()).map_err(|source| HomeError::disk(work, source))?;
         for (seq, whose) in &self.outstanding {
             // Without its claim, an answer to a command was taken long ago.
@@ -481,12 +484,12 @@ impl Home {
             let decision = match record {
                 Record::Decision(decision) => *decision,
                 record => {
-                    cases.push((*seq, record));
+                    derived.push((*seq, record));
                     continue;
                 }
             };
-            if decision.is_on_a_case() {
-                cases.push((*seq, Record::Decision(Box::new(decision.clone()))));
+            if decision.is_on_a_case() || decision.forwarded_to().is_some() {
+                derived.push((*seq, Record::Decision(Box::new(decision.clone()))));
             }
             newest.insert(decision.answer, *seq);
             let kept = Kept { batch, place: decision.kept, sha256: decision.file_sha256 };
@@ -521,8 +524,9 @@ impl Home {
                 .map_err(|source| HomeError::disk(&path, source))?;
             self.tell_put(&path, &put);
         }
-        for (seq, record) in cases {
+        for (seq, record) in derived {
             self.redo_case_files(seq, &record)?;
+            self.redo_forwarded(&record)?;
         }
         let done: Vec<Done<'_>> = to_retire
             .iter()

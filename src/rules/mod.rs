@@ -1,7 +1,9 @@
 //! The rulebook: every file that people write and agents cannot, read all or nothing and known by one
 //! hash. Pure but for `load`, which reads the folder.
 
+pub mod admission;
 pub mod bundle;
+pub mod command;
 pub mod evidence;
 pub mod instruments;
 pub mod load;

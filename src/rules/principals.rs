@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::admission::Grant;
+use super::yaml;
 use crate::wire::ids::{Principal, StrategyName};
 
 /// What kind of signer a principal is; the action table says what each kind may send.
@@ -48,6 +50,9 @@ pub struct PrincipalRule {
     /// any other name is a role whose objection counts and whose approval does not.
     #[serde(default)]
     pub council_roles: Vec<String>,
+    /// Where its tasks may be admitted; absent: nowhere.
+    #[serde(default, deserialize_with = "yaml::present")]
+    pub admission: Option<Grant>,
 }
 
 /// The file.

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use super::command::CommandRule;
 use super::evidence::EvidencePolicy;
 use super::principals::PrincipalRule;
 use super::rulebook::RulebookError;
@@ -33,21 +34,6 @@ pub enum Computed {
     QuantResearcher,
 }
 
-/// A program that answers for a role: the brief on its standard input, a RoleVerdict on its standard output.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RoleCommand {
-    /// Path of the program.
-    pub program: String,
-    /// Its arguments.
-    #[serde(default)]
-    pub args: Vec<String>,
-    /// How long it may take, seconds.
-    pub time_limit_s: u32,
-    /// How much it may print, bytes.
-    pub output_bytes_max: u32,
-}
-
 /// One role of the roster.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -67,7 +53,7 @@ pub struct RoleRule {
     pub computed: Option<Computed>,
     /// The program that answers for it, where there is one.
     #[serde(default)]
-    pub command: Option<RoleCommand>,
+    pub command: Option<CommandRule>,
     /// Its own bound on the confidence of approvals.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
     pub confidence_floor: Option<Amount>,

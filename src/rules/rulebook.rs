@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::instruments::{Instrument, InstrumentsFile};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
@@ -12,6 +13,7 @@ use super::safety::Safety;
 use super::strategies::Strategy;
 use super::theses::{self, Thesis};
 use super::yaml;
+use crate::wire::admission::Domain;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{Principal, StrategyName, Symbol, ThesisSlug};
 
@@ -73,6 +75,8 @@ pub struct Rulebook {
     pub rates: Option<Rates>,
     /// The council; the shipped one where the home has no file.
     pub roles: Roles,
+    /// Admission policies by domain. There is no default.
+    pub admission: BTreeMap<Domain, Policy>,
 }
 
 impl Rulebook {
@@ -89,6 +93,7 @@ impl Rulebook {
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
         let mut roles = None;
+        let mut policies = BTreeMap::new();
         for (path, text) in &bundle.files {
             match path.as_str() {
                 "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
@@ -105,6 +110,8 @@ impl Rulebook {
                         let thesis = theses::read(path, text)?;
                         same_name(path, stem, thesis.slug.as_str())?;
                         theses_by_slug.insert(thesis.slug.clone(), thesis);
+                    } else if let Some(domain) = admission::domain_of(path) {
+                        policies.insert(domain?, Policy::read(path, text)?);
                     } else {
                         return Err(RulebookError::new(path, None, "no rule file has this name"));
                     }
@@ -128,6 +135,7 @@ impl Rulebook {
             theses: theses_by_slug,
             rates,
             roles,
+            admission: policies,
         };
         book.check_references()?;
         Ok(book)
@@ -189,6 +197,9 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
             let message = format!("principal `{}`: request_age_max_s must be above 0", rule.name);
             return Err(RulebookError::new(path, None, message));
         }
+        let fail =
+            |what: String| RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name));
+        rule.admission.as_ref().map_or(Ok(()), admission::Grant::check).map_err(fail)?;
         let name = rule.name.clone();
         if by_name.insert(name.clone(), rule).is_some() {
             return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));

@@ -1,6 +1,7 @@
 //! Reading one YAML rule file: strict, and every complaint with file and line.
 
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 
 use super::rulebook::RulebookError;
 
@@ -11,6 +12,16 @@ pub const RULE_FILE_BYTES_MAX: usize = 1024 * 1024;
 /// of nothing else would hold the gate up for seconds. Far more than rules nest, because brackets in comments and
 /// quoted text count too.
 const OPEN_BRACKETS_MAX: usize = 1000;
+
+/// An optional key: absent, or a value. A key with nothing behind it is refused: it looks like a limit and is none.
+///
+/// # Errors
+/// What is wrong with the value.
+pub fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    deserializer: D,
+) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
 
 /// Reads `text` as a `T` whose structs refuse unknown keys.
 ///

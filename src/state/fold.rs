@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
+use crate::admission::lineage;
 use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
 use crate::gate::state::FoldError;
@@ -67,6 +68,7 @@ pub fn fold(
                 }
             }
             Change::Council(change) => store.apply_to_cases(seq, change)?,
+            Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
             _ => {}
         }
         state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
@@ -75,8 +77,8 @@ pub fn fold(
     match record {
         Record::Decision(decision) => {
             let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            // Files of a case are for everybody, whoever brought it.
-            let is_taken = to_command && !decision.is_on_a_case();
+            // Files of a case, and forwarded ones, are for others, whoever brought it.
+            let is_taken = to_command && !decision.is_on_a_case() && decision.forwarded_to().is_none();
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 store.insert_request(id, &decision.spool, &seen)?;

@@ -3,6 +3,7 @@
 
 pub mod cases;
 pub mod fold;
+pub mod lineage;
 pub mod store;
 
 pub use fold::{Outstanding, fold};

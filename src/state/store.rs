@@ -11,8 +11,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
-use super::cases;
 use super::fold::Outstanding;
+use super::{cases, lineage};
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -26,7 +26,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 5;
+const STORE_VERSION: i64 = 6;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -240,8 +240,10 @@ impl Store {
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
         self.database.execute_batch(cases::DROP)?;
+        self.database.execute_batch(lineage::DROP)?;
         self.database.execute_batch(TABLES)?;
         self.database.execute_batch(cases::TABLES)?;
+        self.database.execute_batch(lineage::TABLES)?;
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
         Ok(self.database.execute_batch("COMMIT")?)
     }
@@ -500,6 +502,7 @@ impl Store {
         ]
         .iter()
         .chain(&cases::DUMP)
+        .chain(&lineage::DUMP)
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -94,6 +94,8 @@ codes! {
     TimestampStale = "TIMESTAMP_STALE", Refused, "sign the request again with the current time and a fresh id";
     /// A check failed; the check vector is in `data`.
     ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
+    /// Admission was denied; the receipt is in `data`.
+    AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
     /// The thing asked for does not exist.

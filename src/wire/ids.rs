@@ -71,6 +71,13 @@ names! {
     StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
     /// A thesis.
     ThesisSlug, "thesis slug", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    /// A tenant, a surface or a policy profile of admission: a part of a path, never more.
+    DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 64
+            && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    /// A capability that a task names.
+    Capability, "capability", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// A traded instrument, such as `BTC-USD`.
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 32

@@ -2,6 +2,7 @@
 //! codes. Pure.
 
 pub mod admin;
+pub mod admission;
 pub mod amount;
 pub mod answer;
 pub mod code;

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{
-    ChangeRule, ConcernWeight, Floor, Placeholders, RoleCommand, RoleRule, Roles, RolesFile, TextRules,
-    Weights,
-};
+use super::{ChangeRule, ConcernWeight, Floor, Placeholders, RoleRule, Roles, RolesFile, TextRules, Weights};
+use crate::rules::command::CommandRule;
 use crate::wire::amount::Amount;
 use crate::wire::council::{Artifacts, Axis, ChangeType};
 use crate::wire::text;
@@ -27,12 +25,6 @@ const TENTHS_MAX: u8 = 100;
 
 /// Longest deadline: 90 days.
 const DEADLINE_S_MAX: u32 = 90 * 86_400;
-
-/// Longest time a role's program may take.
-const COMMAND_TIME_S_MAX: u32 = 3600;
-
-/// Most a role's program may print.
-const COMMAND_OUTPUT_BYTES_MAX: u32 = 1024 * 1024;
 
 /// Bounds of the length of quoted text, characters.
 const TEXT_CHARS: std::ops::RangeInclusive<u16> = 20..=4000;
@@ -131,25 +123,7 @@ fn check_role(role: &RoleRule) -> Result<(), String> {
         fraction("confidence_floor", floor).or_else(fail)?;
     }
     check_lines("checklist", &role.checklist).or_else(fail)?;
-    role.command.as_ref().map_or(Ok(()), check_command).or_else(fail)
-}
-
-fn check_command(command: &RoleCommand) -> Result<(), String> {
-    let whole = |text: &String| !text.contains('\0');
-    if command.program.is_empty() || !whole(&command.program) || !command.args.iter().all(whole) {
-        return Err("`program` is empty, or it or its arguments hold a NUL".to_owned());
-    }
-    if !(1..=COMMAND_TIME_S_MAX).contains(&command.time_limit_s) {
-        return Err(format!(
-            "`time_limit_s` is {}; it must be 1 to {COMMAND_TIME_S_MAX}",
-            command.time_limit_s
-        ));
-    }
-    if !(1..=COMMAND_OUTPUT_BYTES_MAX).contains(&command.output_bytes_max) {
-        let bytes = command.output_bytes_max;
-        return Err(format!("`output_bytes_max` is {bytes}; it must be 1 to {COMMAND_OUTPUT_BYTES_MAX}"));
-    }
-    Ok(())
+    role.command.as_ref().map_or(Ok(()), CommandRule::check).or_else(fail)
 }
 
 /// Values in range, and in the order in which a worse vote never helps.

@@ -1,0 +1,398 @@
+//! Admission at the gate: `admission.*` requests, and the step of any request that carries causality.
+
+use serde::Serialize;
+
+use super::actions::{self, ActionRule, Lane};
+use super::handle::{self, AnswerBody, Outcome, Turn};
+use super::prepare::{Authentic, Body, Payload, Refusal};
+use super::state::Change;
+use crate::admission::evaluate::{self, Limits, Question};
+use crate::admission::lineage::{Delivered, Query};
+use crate::admission::receipt::{Claimed, Phase, Reason, Receipt, Verdict};
+use crate::admission::{Evaluation, lineage};
+use crate::rules::Rulebook;
+use crate::rules::admission::{CACHE_TTL_S, Policy};
+use crate::rules::principals::Role;
+use crate::wire::admission::{
+    AdmissionAttempt, AdmissionBody, Causality, Domain, Echo, InvalidatePolicy, TASK, receipt_id,
+    receipt_line,
+};
+use crate::wire::code::Code;
+use crate::wire::ids::Principal;
+use crate::wire::orders::CheckResult;
+use crate::wire::time::Time;
+
+/// The window in which roots are counted, ms.
+pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
+
+/// How a body is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Decides and reserves; forwards where the body says so.
+    Evaluate,
+    /// The same, and forwards.
+    Admit,
+    /// Changes nothing.
+    Check,
+}
+
+/// What a task is, as far as it could be read.
+pub struct Asked<'a> {
+    echo: Echo,
+    task: Result<Task<'a>, String>,
+}
+
+struct Task<'a> {
+    domain: &'a Domain,
+    payload_kind: &'a str,
+    payload_bytes: usize,
+    target: Option<&'a str>,
+    artifact_size_bytes: Option<u64>,
+    causality: Option<Causality>,
+    forward: Option<bool>,
+}
+
+impl<'a> Asked<'a> {
+    fn of_body(attempt: &'a AdmissionAttempt) -> Asked<'a> {
+        let task =
+            attempt.body.as_ref().map_err(Clone::clone).map(|AdmissionBody { envelope, forward }| Task {
+                domain: &envelope.domain,
+                payload_kind: &envelope.payload_kind,
+                payload_bytes: envelope.payload.len(),
+                target: envelope.target.as_deref(),
+                artifact_size_bytes: envelope.artifact_size_bytes,
+                causality: envelope.causality.clone(),
+                forward: *forward,
+            });
+        Asked { echo: attempt.echo.clone(), task }
+    }
+
+    /// Of a request that carries causality, or has to: its domain is the first of its key's.
+    fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
+        let text = authentic.envelope.causality.as_deref();
+        let value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        let mut echo = Echo::of_causality(&value);
+        let grant = rules.principals.get(&authentic.envelope.source).and_then(|rule| rule.admission.as_ref());
+        let domain = grant.and_then(|grant| grant.domains.first());
+        echo.tenant_id = domain.map(|domain| domain.tenant.to_string());
+        echo.surface_id = domain.map(|domain| domain.surface.to_string());
+        echo.policy_profile_id = domain.map(|domain| domain.profile.to_string());
+        echo.payload_kind = Some(TASK.to_owned());
+        let read = text.map(Causality::read).transpose();
+        let task = match (read, domain) {
+            (Err(fault), _) => Err(fault),
+            (Ok(_), None) => Err("the key has no domain in rules/principals.yaml (`admission`)".to_owned()),
+            (Ok(causality), Some(domain)) => Ok(Task {
+                domain,
+                payload_kind: TASK,
+                payload_bytes: authentic.envelope.payload.len(),
+                target: None,
+                artifact_size_bytes: None,
+                causality,
+                forward: None,
+            }),
+        };
+        Asked { echo, task }
+    }
+}
+
+/// What a request asks admission, if anything.
+fn asked<'a>(rules: &'a Rulebook, authentic: &'a Authentic, body: &'a Body) -> Option<Asked<'a>> {
+    match &body.payload {
+        Payload::Admission(_, attempt) => Some(Asked::of_body(attempt)),
+        _ if authentic.envelope.causality.is_some() => Some(Asked::of_step(rules, authentic)),
+        _ => None,
+    }
+}
+
+/// What the ledger is asked before a decision: nothing in the name of somebody who may not ask.
+pub(super) fn query(rules: &Rulebook, authentic: &Authentic, body: &Body) -> Option<Query> {
+    let task = asked(rules, authentic, body)?.task.ok()?;
+    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
+    let causality = task.causality.filter(|_| grant.domains.contains(task.domain))?;
+    let window = rules.admission.get(task.domain).map_or(0, |policy| {
+        if asks_elsewhere(policy) { crate::rules::admission::WINDOW_MAX } else { own_window(policy) }
+    });
+    Some(Query {
+        tenant: task.domain.tenant.clone(),
+        root: causality.root_task_id,
+        task: authentic.envelope.id.clone(),
+        parent: causality.parent_task_id,
+        capability: causality.capability_id,
+        cause: causality.caused_by_receipt_id.as_deref().and_then(receipt_line),
+        window,
+    })
+}
+
+fn own_window(policy: &Policy) -> u32 {
+    policy.profile.ancestor_window_size.map_or(0, |size| size.get())
+}
+
+/// Whether a command has a say: what it delivers may have a longer window than the file.
+fn asks_elsewhere(policy: &Policy) -> bool {
+    policy.profile.policy_command.is_some()
+}
+
+/// What admission says of a request of another contract.
+pub(super) struct Step {
+    pub(super) receipt: Receipt,
+    /// The row of an order's vector.
+    pub(super) row: CheckResult,
+    /// Whether a DENY only warns.
+    pub(super) only_warns: bool,
+    pub(super) changes: Vec<Change>,
+    pub(super) rows: Vec<CheckResult>,
+}
+
+impl Step {
+    pub(super) fn refuses(&self) -> bool {
+        !self.only_warns && self.receipt.phase == Phase::Rejected
+    }
+}
+
+/// What is said of a denied request.
+pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
+    let reason = receipt.rejection_reason_code.map_or("denied", Reason::name);
+    let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
+    Refusal::new(Code::AdmissionDenied, format!("{reason}: {detail}"))
+}
+
+impl Turn<'_> {
+    /// Decides an admission request.
+    pub(super) fn admission(&self, authentic: &Authentic, way: Way, attempt: &AdmissionAttempt) -> Outcome {
+        let mut asked = Asked::of_body(attempt);
+        if authentic.envelope.causality.is_some() {
+            asked.task =
+                Err("the causality of the body counts; beside it the request carries another".to_owned());
+        }
+        if way == Way::Admit && asked.task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
+            let fault =
+                "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
+            asked.task = Err(fault);
+        }
+        let is_wanted = match way {
+            Way::Evaluate => asked.task.as_ref().is_ok_and(|task| task.forward == Some(true)),
+            Way::Admit => true,
+            Way::Check => false,
+        };
+        let (mut receipt, evaluation) = self.judge(authentic, asked);
+        receipt.dry_run = way == Way::Check;
+        let is_accepted = receipt.phase == Phase::Accepted;
+        if is_accepted && is_wanted {
+            let surface = receipt.surface_id.as_deref().unwrap_or_default();
+            receipt.forwarded_to = Some(format!("forward/{surface}/{}.json", receipt.receipt_id));
+        }
+        let admitted = evaluation.admitted.filter(|_| is_accepted && !receipt.dry_run);
+        let changes = admitted.into_iter().map(|task| Change::Admission(lineage::Change::Admitted(task)));
+        Outcome {
+            changes: changes.collect(),
+            refusal: (!is_accepted).then(|| refusal_of(&receipt)),
+            rows: evaluation.rows,
+            receipt: Some(receipt),
+            ..Outcome::default()
+        }
+    }
+
+    /// The step of a request of another contract: where it carries causality, or its key must.
+    pub(super) fn admission_step(&self, authentic: &Authentic, body: &Body, lane: Lane) -> Option<Step> {
+        let grant = self.rules.principals.get(&authentic.envelope.source)?.admission.as_ref();
+        let only_warns = !refuses(body.rule, &body.payload, lane);
+        let is_required = grant.is_some_and(|grant| grant.required) && !only_warns;
+        let carries = authentic.envelope.causality.is_some();
+        if matches!(body.payload, Payload::Admission(..)) || !(carries || is_required) {
+            return None;
+        }
+        let (receipt, evaluation) = self.judge(authentic, Asked::of_step(self.rules, authentic));
+        let reason = receipt.rejection_reason_code.map(|reason| {
+            let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
+            let exempt = if only_warns { "exempt: " } else { "" };
+            format!("{exempt}{}: {detail}", reason.name())
+        });
+        let row = handle::yes_no("admission", reason, only_warns, "rules/admission");
+        let changes = evaluation.admitted.into_iter();
+        let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
+        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows })
+    }
+
+    fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
+        let Asked { echo, task } = asked;
+        let source = &authentic.envelope.source;
+        let policy = task.as_ref().ok().and_then(|task| self.rules.admission.get(task.domain));
+        let mut delivered_policy_hash = None;
+        let evaluation = match &task {
+            Err(fault) => evaluate::unreadable(fault),
+            Ok(task) => {
+                let limits = self.limits(task.domain);
+                delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
+                let reported = self.lookups.reported.as_ref().and_then(|reported| reported.as_ref().ok());
+                evaluate::evaluate(&Question {
+                    source,
+                    task: &authentic.envelope.id,
+                    domain: task.domain,
+                    payload_kind: task.payload_kind,
+                    payload_bytes: u64::try_from(task.payload_bytes).unwrap_or(u64::MAX),
+                    target: task.target,
+                    artifact_size_bytes: task.artifact_size_bytes,
+                    causality: task.causality.as_ref(),
+                    grant: self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref()),
+                    policy: limits,
+                    lineage: &self.lookups.lineage,
+                    reported,
+                    roots_in_hour: self.roots_in_hour(source),
+                    now: self.now,
+                })
+            }
+        };
+        let mut receipt = Receipt {
+            receipt_id: receipt_id(self.seq),
+            phase: Phase::Accepted,
+            decision: Verdict::Allow,
+            dry_run: false,
+            request_id: authentic.envelope.id.clone(),
+            request_hash: authentic.request_hash.clone(),
+            tenant_id: echo.tenant_id,
+            surface_id: echo.surface_id,
+            policy_profile_id: echo.policy_profile_id,
+            policy_version: policy.and_then(|policy| policy.profile.policy_version.clone()),
+            policy_hash: policy.map(|policy| policy.sha256.clone()),
+            delivered_policy_hash,
+            payload_kind: echo.payload_kind,
+            root_task_id: echo.root_task_id,
+            parent_task_id: echo.parent_task_id,
+            caused_by_receipt_id: echo.caused_by_receipt_id,
+            capability_id: echo.capability_id,
+            effective_counters: evaluation.counters,
+            claimed_counters: Claimed {
+                spawn_depth: echo.spawn_depth,
+                recursion_budget_remaining: echo.recursion_budget_remaining,
+            },
+            rejection_reason_code: None,
+            rejection_detail: None,
+            forwarded_to: None,
+            evaluated_at: self.now,
+        };
+        if let Some((reason, detail)) = &evaluation.denied {
+            receipt.reject(*reason, &super::prepare::escaped(detail));
+        }
+        (receipt, evaluation)
+    }
+
+    /// The limits of a domain, or why there are none.
+    fn limits(&self, domain: &Domain) -> Result<Limits<'_>, String> {
+        if let Some(fault) = &self.state.rulebook.fault {
+            return Err(format!("the rule files cannot be used: {fault}"));
+        }
+        let policy = self
+            .rules
+            .admission
+            .get(domain)
+            .ok_or_else(|| format!("there is no rules/admission/{domain}.yaml"))?;
+        let delivered = match &policy.profile.policy_command {
+            None => None,
+            Some(_) => {
+                let delivered = self.delivered(domain).ok_or("the policy command has not answered")?;
+                let fault = delivered.fault.as_deref().unwrap_or("the policy command gave no profile");
+                Some(delivered.profile.as_ref().ok_or(fault)?)
+            }
+        };
+        if policy.profile.lineage_command.is_some() {
+            match &self.lookups.reported {
+                Some(Ok(_)) => {}
+                Some(Err(fault)) => return Err(fault.clone()),
+                None => return Err("the lineage command has not answered".to_owned()),
+            }
+        }
+        Ok(Limits { file: &policy.profile, delivered })
+    }
+
+    fn delivered(&self, domain: &Domain) -> Option<&Delivered> {
+        let policy = self.rules.admission.get(domain)?;
+        kept(policy, self.state.admission.policies.get(&domain.to_string())?, self.now)
+    }
+
+    fn roots_in_hour(&self, source: &Principal) -> u64 {
+        let opened = self
+            .state
+            .admission
+            .roots
+            .get(source)
+            .map(|times| times.iter().filter(|at| self.now.since_ms(**at) < ROOTS_WINDOW_MS).count());
+        u64::try_from(opened.unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+
+    /// `admission.health`.
+    pub(super) fn admission_health(&self) -> Result<Outcome, Refusal> {
+        let policies = self.rules.admission.iter().map(|(domain, policy)| PolicyHealth {
+            domain,
+            policy_version: policy.profile.policy_version.as_deref(),
+            policy_hash: &policy.sha256,
+            max_spawn_depth: policy.profile.max_spawn_depth.get(),
+            error: self.health_fault(domain, policy),
+        });
+        handle::answer(&AnswerBody::AdmissionHealth {
+            rulebook: &self.rules.hash,
+            rulebook_fault: self.state.rulebook.fault.as_deref(),
+            policies: policies.collect(),
+        })
+    }
+
+    fn health_fault(&self, domain: &Domain, policy: &Policy) -> Option<String> {
+        policy.profile.policy_command.as_ref()?;
+        match self.delivered(domain) {
+            None => Some("nothing delivered is kept: the next request asks".to_owned()),
+            Some(delivered) => delivered.fault.clone(),
+        }
+    }
+
+    /// `admission.cache_clear` and `admission.cache_invalidate`.
+    pub(super) fn forget_policies(
+        &self,
+        source: &Principal,
+        which: Option<&InvalidatePolicy>,
+    ) -> Result<Outcome, Refusal> {
+        let own = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+        let may = |domain: &str| {
+            self.rules.role(source) == Some(Role::Human)
+                || own.is_some_and(|grant| grant.domains.iter().any(|own| own.to_string() == domain))
+        };
+        let is_meant = |domain: &str| {
+            which.is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
+        };
+        let kept = self.state.admission.policies.keys();
+        let domains: Vec<String> = kept.filter(|domain| is_meant(domain) && may(domain)).cloned().collect();
+        Ok(Outcome {
+            data: handle::data(&AnswerBody::PoliciesForgotten { domains: &domains })?,
+            changes: vec![Change::Admission(lineage::Change::PoliciesForgotten { domains: domains.clone() })],
+            ..Outcome::default()
+        })
+    }
+}
+
+/// One policy in the answer of `admission.health`.
+#[derive(Serialize)]
+pub(super) struct PolicyHealth<'a> {
+    #[serde(flatten)]
+    domain: &'a Domain,
+    policy_version: Option<&'a str>,
+    policy_hash: &'a str,
+    max_spawn_depth: u32,
+    /// Why nothing is admitted under it just now.
+    error: Option<String>,
+}
+
+/// What a policy command delivered, while it holds: asked by this very file, and not too old.
+pub fn kept<'a>(policy: &Policy, delivered: &'a Delivered, now: Time) -> Option<&'a Delivered> {
+    let ttl_s = policy.profile.cache_ttl_seconds.map_or(CACHE_TTL_S, |ttl| ttl.get());
+    let age_ms = now.since_ms(delivered.at);
+    let is_fresh = (0..i64::from(ttl_s).saturating_mul(1000)).contains(&age_ms);
+    Some(delivered).filter(|delivered| is_fresh && delivered.policy == policy.sha256)
+}
+
+/// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
+fn refuses(rule: &ActionRule, payload: &Payload, lane: Lane) -> bool {
+    match rule.admission {
+        actions::Admission::Entries => lane != Lane::Protected,
+        actions::Admission::Refuses => !matches!(payload, Payload::Admission(..)),
+        actions::Admission::Warns => false,
+    }
+}

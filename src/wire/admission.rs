@@ -1,0 +1,361 @@
+//! Contract 4 on the wire: the InterroGate envelope, causality, and what forwarding writes.
+//!
+//! Names are those of the contract and of SPEC-IG-0000. A body is read leniently once: what is wrong with it is a DENY
+//! with a receipt, and a receipt names whatever could be read.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::ids::{Capability, DomainPart, RequestId};
+
+/// The payload kind that spawns nothing: every other one needs causality and is what `can_spawn` forbids.
+pub const LEASE: &str = "lease";
+/// The kind of a request that carries bare causality.
+pub const TASK: &str = "task";
+/// Longest payload kind.
+const KIND_BYTES_MAX: usize = 64;
+
+/// Where a task stands in its tree. Claims (`spawn_depth`, `recursion_budget_remaining`) are only compared with what the
+/// ledger says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Causality {
+    /// The tree.
+    pub root_task_id: RequestId,
+    /// The task that spawned this one; null opens the tree. It must be there: a child that forgot its parent is no root.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub parent_task_id: Option<RequestId>,
+    /// The receipt that led to it.
+    #[serde(default)]
+    pub caused_by_receipt_id: Option<String>,
+    /// Claimed depth; roots have 0.
+    #[serde(default)]
+    pub spawn_depth: Option<i64>,
+    /// What it does.
+    pub capability_id: Capability,
+    /// Claimed budget of the tree.
+    #[serde(default)]
+    pub recursion_budget_remaining: Option<i64>,
+}
+
+/// A policy domain.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    /// Whose tasks.
+    pub tenant: DomainPart,
+    /// The boundary they cross.
+    pub surface: DomainPart,
+    /// The rules there.
+    pub profile: DomainPart,
+}
+
+impl std::fmt::Display for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}/{}", self.tenant, self.surface, self.profile)
+    }
+}
+
+/// The envelope of the contract.
+#[derive(Clone, Debug)]
+pub struct AdmissionEnvelope {
+    /// Tenant, surface and profile.
+    pub domain: Domain,
+    /// What kind of work the payload is.
+    pub payload_kind: String,
+    /// The payload's text, white space removed.
+    pub payload: String,
+    /// What `payload.target` names.
+    pub target: Option<String>,
+    /// What `payload.artifact_size_bytes` declares.
+    pub artifact_size_bytes: Option<u64>,
+    /// Where the task stands.
+    pub causality: Option<Causality>,
+}
+
+/// The body of `admission.evaluate`, `admit` and `check`.
+#[derive(Clone, Debug)]
+pub struct AdmissionBody {
+    /// The envelope.
+    pub envelope: AdmissionEnvelope,
+    /// Whether an ALLOW is forwarded, where the body says.
+    pub forward: Option<bool>,
+}
+
+/// What could be read of a body, for its receipt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Echo {
+    /// `tenant_id`.
+    pub tenant_id: Option<String>,
+    /// `surface_id`.
+    pub surface_id: Option<String>,
+    /// `policy_profile_id`.
+    pub policy_profile_id: Option<String>,
+    /// `payload_kind`.
+    pub payload_kind: Option<String>,
+    /// `causality.root_task_id`.
+    pub root_task_id: Option<String>,
+    /// `causality.parent_task_id`.
+    pub parent_task_id: Option<String>,
+    /// `causality.caused_by_receipt_id`.
+    pub caused_by_receipt_id: Option<String>,
+    /// `causality.capability_id`.
+    pub capability_id: Option<String>,
+    /// `causality.spawn_depth`.
+    pub spawn_depth: Option<i64>,
+    /// `causality.recursion_budget_remaining`.
+    pub recursion_budget_remaining: Option<i64>,
+}
+
+/// A body as it was sent.
+#[derive(Clone, Debug)]
+pub struct AdmissionAttempt {
+    /// What could be read of it.
+    pub echo: Echo,
+    /// The body, or what is missing or does not belong there.
+    pub body: Result<AdmissionBody, String>,
+}
+
+/// What `admission.cache_invalidate` forgets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InvalidatePolicy {
+    /// The profile, in every domain that has one of this name.
+    pub policy_profile_id: DomainPart,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BodyFields<'a> {
+    #[serde(borrow)]
+    envelope: &'a RawValue,
+    #[serde(default)]
+    forward: Option<bool>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnvelopeFields<'a> {
+    tenant_id: DomainPart,
+    surface_id: DomainPart,
+    policy_profile_id: DomainPart,
+    payload_kind: String,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    #[serde(default)]
+    causality: Option<Causality>,
+}
+
+/// What the gate reads of a payload, which is otherwise opaque.
+#[derive(Deserialize)]
+struct Declared {
+    #[serde(default)]
+    target: Option<String>,
+    #[serde(default)]
+    artifact_size_bytes: Option<u64>,
+}
+
+impl AdmissionAttempt {
+    /// Reads a payload: any JSON object, white space removed.
+    pub fn read(text: &str) -> AdmissionAttempt {
+        let value: Value = serde_json::from_str(text).unwrap_or_default();
+        let envelope = value.get("envelope").unwrap_or(&Value::Null);
+        let mut echo = Echo::of_causality(envelope.get("causality").unwrap_or(&Value::Null));
+        echo.tenant_id = readable::<DomainPart>(envelope, "tenant_id");
+        echo.surface_id = readable::<DomainPart>(envelope, "surface_id");
+        echo.policy_profile_id = readable::<DomainPart>(envelope, "policy_profile_id");
+        echo.payload_kind = text_of(envelope, "payload_kind").filter(|kind| is_kind(kind));
+        AdmissionAttempt { echo, body: read_body(text) }
+    }
+}
+
+impl Echo {
+    /// What can be read of causality.
+    pub fn of_causality(causality: &Value) -> Echo {
+        let number = |key: &str| causality.get(key).and_then(Value::as_i64);
+        Echo {
+            root_task_id: readable::<RequestId>(causality, "root_task_id"),
+            parent_task_id: readable::<RequestId>(causality, "parent_task_id"),
+            caused_by_receipt_id: text_of(causality, "caused_by_receipt_id").filter(|id| is_receipt_id(id)),
+            capability_id: readable::<Capability>(causality, "capability_id"),
+            spawn_depth: number("spawn_depth"),
+            recursion_budget_remaining: number("recursion_budget_remaining"),
+            ..Echo::default()
+        }
+    }
+}
+
+fn text_of(value: &Value, key: &str) -> Option<String> {
+    value.get(key)?.as_str().map(str::to_owned)
+}
+
+/// A member that is a name of its kind: what stands in a receipt was checked.
+fn readable<T: for<'de> Deserialize<'de>>(value: &Value, key: &str) -> Option<String> {
+    let text = value.get(key)?.as_str()?;
+    T::deserialize(value.get(key)?).is_ok().then(|| text.to_owned())
+}
+
+fn is_kind(kind: &str) -> bool {
+    (1..=KIND_BYTES_MAX).contains(&kind.len()) && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_')
+}
+
+/// The line that wrote a receipt; none if the text is not `r-` and a line number without leading zeros.
+pub fn receipt_line(receipt_id: &str) -> Option<u64> {
+    let digits = receipt_id.strip_prefix("r-")?;
+    let line: u64 = digits.parse().ok()?;
+    (line.to_string() == digits).then_some(line)
+}
+
+/// The id of the receipt that line `seq` writes.
+pub fn receipt_id(seq: u64) -> String {
+    format!("r-{seq}")
+}
+
+fn is_receipt_id(text: &str) -> bool {
+    receipt_line(text).is_some()
+}
+
+fn read_body(text: &str) -> Result<AdmissionBody, String> {
+    let fields: BodyFields<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let envelope: EnvelopeFields<'_> =
+        serde_json::from_str(fields.envelope.get()).map_err(|error| format!("envelope: {error}"))?;
+    if !is_kind(&envelope.payload_kind) {
+        return Err(format!("envelope: `payload_kind` is not 1 to {KIND_BYTES_MAX} of a-z and `_`"));
+    }
+    if !envelope.payload.get().starts_with('{') {
+        return Err("envelope: `payload` is not an object".to_owned());
+    }
+    let declared: Declared = serde_json::from_str(envelope.payload.get())
+        .map_err(|error| format!("envelope.payload (target, artifact_size_bytes): {error}"))?;
+    if let Some(causality) = &envelope.causality {
+        causality.validate()?;
+    }
+    let domain = Domain {
+        tenant: envelope.tenant_id,
+        surface: envelope.surface_id,
+        profile: envelope.policy_profile_id,
+    };
+    let envelope = AdmissionEnvelope {
+        domain,
+        payload_kind: envelope.payload_kind,
+        payload: envelope.payload.get().to_owned(),
+        target: declared.target,
+        artifact_size_bytes: declared.artifact_size_bytes,
+        causality: envelope.causality,
+    };
+    Ok(AdmissionBody { envelope, forward: fields.forward })
+}
+
+impl Causality {
+    /// Reads the `causality` member of a signed request.
+    ///
+    /// # Errors
+    /// What is missing or does not belong there.
+    pub fn read(text: &str) -> Result<Causality, String> {
+        let causality: Causality =
+            serde_json::from_str(text).map_err(|error| format!("causality: {error}"))?;
+        causality.validate()?;
+        Ok(causality)
+    }
+
+    fn validate(&self) -> Result<(), String> {
+        match &self.caused_by_receipt_id {
+            Some(id) if !is_receipt_id(id) => {
+                Err("causality: `caused_by_receipt_id` is not `r-` and a line number".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl AdmissionEnvelope {
+    /// The envelope as it is forwarded: nothing but depth and budget is other than it was sent.
+    ///
+    /// # Errors
+    /// The serialiser's message.
+    pub fn forwarded(
+        &self,
+        spawn_depth: Option<i64>,
+        recursion_budget_remaining: Option<i64>,
+    ) -> Result<String, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Forwarded<'a> {
+            tenant_id: &'a DomainPart,
+            surface_id: &'a DomainPart,
+            policy_profile_id: &'a DomainPart,
+            payload_kind: &'a str,
+            payload: &'a RawValue,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            causality: Option<Causality>,
+        }
+        let causality = self.causality.clone().map(|causality| Causality {
+            spawn_depth,
+            recursion_budget_remaining,
+            ..causality
+        });
+        let payload: &RawValue = serde_json::from_str(&self.payload)?;
+        serde_json::to_string(&Forwarded {
+            tenant_id: &self.domain.tenant,
+            surface_id: &self.domain.surface,
+            policy_profile_id: &self.domain.profile,
+            payload_kind: &self.payload_kind,
+            payload,
+            causality,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"{"envelope":{"tenant_id":"tenant-123","surface_id":"api-gateway","policy_profile_id":"default-policy","payload_kind":"work_order","payload":{"n":0.10000000000000000001},"causality":{"root_task_id":"task-001","parent_task_id":null,"caused_by_receipt_id":null,"spawn_depth":0,"capability_id":"document-processor","recursion_budget_remaining":10}},"forward":true}"#;
+
+    #[test]
+    fn the_contracts_envelope_is_read_and_forwarded_unchanged_but_for_depth_and_budget() {
+        let body = AdmissionAttempt::read(GOOD).body.unwrap();
+        assert_eq!(body.forward, Some(true));
+        let forwarded = body.envelope.forwarded(Some(0), Some(9)).unwrap();
+        let sent = GOOD.strip_prefix(r#"{"envelope":"#).unwrap().strip_suffix(r#","forward":true}"#).unwrap();
+        assert_eq!(
+            forwarded,
+            sent.replace("\"recursion_budget_remaining\":10", "\"recursion_budget_remaining\":9")
+        );
+    }
+
+    #[test]
+    fn every_deviation_is_named_and_the_rest_echoed() {
+        for (from, to, expect) in [
+            (r#""tenant_id":"tenant-123","#, "", "missing field `tenant_id`"),
+            (r#""tenant-123""#, r#""../etc""#, "not a tenant, surface or profile"),
+            (r#""tenant-123""#, "null", "invalid type: null"),
+            (r#""work_order""#, r#""Work Order""#, "`payload_kind` is not"),
+            (r#"{"n":0.10000000000000000001}"#, "[1]", "`payload` is not an object"),
+            (r#"{"n":0.10000000000000000001}"#, r#"{"target":1}"#, "envelope.payload"),
+            (r#"{"n":0.10000000000000000001}"#, r#"{"artifact_size_bytes":-1}"#, "envelope.payload"),
+            (r#""parent_task_id":null,"#, "", "missing field `parent_task_id`"),
+            (r#""spawn_depth":0"#, r#""spawn_depth":0.5"#, "invalid type: floating point"),
+            (r#""spawn_depth":0"#, r#""spawn_depth":"0""#, "invalid type: string"),
+            (r#""spawn_depth":0"#, r#""spawn_depth":99999999999999999999"#, "invalid"),
+            (r#""spawn_depth":0"#, r#""depth":0"#, "unknown field `depth`"),
+            (r#""caused_by_receipt_id":null"#, r#""caused_by_receipt_id":"r-01""#, "caused_by_receipt_id"),
+            (r#""forward":true"#, r#""forward":1"#, "invalid type: integer"),
+            (r#""forward":true"#, r#""forward":true,"override":true"#, "unknown field `override`"),
+        ] {
+            let attempt = AdmissionAttempt::read(&GOOD.replace(from, to));
+            let error = attempt.body.unwrap_err();
+            assert!(error.contains(expect), "{to}: {error}");
+            assert_eq!(attempt.echo.capability_id.as_deref(), Some("document-processor"), "{to}");
+        }
+        assert_eq!(AdmissionAttempt::read("{}").echo, Echo::default());
+    }
+
+    #[test]
+    fn receipt_ids() {
+        assert_eq!(receipt_line(&receipt_id(42)), Some(42));
+        for text in ["r-", "r-042", "r-+4", "42", "o-42", "r-99999999999999999999"] {
+            assert_eq!(receipt_line(text), None, "{text}");
+        }
+    }
+}
