@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 38] = [
+const COMMANDS: [&str; 43] = [
     "",
     "demo",
     "init",
@@ -46,6 +46,11 @@ const COMMANDS: [&str; 38] = [
     "council show",
     "council dissent",
     "council wait",
+    "control",
+    "control apply",
+    "strategies",
+    "strategies list",
+    "strategies show",
     "halt",
     "halt set",
     "halt clear",

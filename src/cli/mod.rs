@@ -3,8 +3,10 @@
 mod account;
 mod audit;
 mod clock;
+mod control;
 mod council;
 mod demo;
+mod demo_control;
 mod demo_council;
 mod demo_script;
 mod halt;
@@ -19,6 +21,7 @@ mod output;
 mod rebuild;
 mod run;
 mod sign;
+mod strategies;
 mod submit;
 mod watch;
 
@@ -106,6 +109,18 @@ enum Command {
         after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
+    /// Decide what runs on a concern.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply pause.json --as hermes --key hermes.key"
+    )]
+    Control(control::Command),
+    /// What runs: the registry of strategies.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate strategies list\n  spoolgate strategies show trend"
+    )]
+    Strategies(strategies::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -182,6 +197,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Fills(args) => look::fills(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
+        Command::Control(command) => control::run(home, command, output),
+        Command::Strategies(command) => strategies::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::SignKey;
 
 use super::handover;
 use super::keyfile::KeyFile;
@@ -39,29 +40,39 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let source = Principal::parse(&args.source)?;
-    let key = match &args.key {
+    let key = key_of(home, &source, args.key.as_deref())?;
+    let payload = read_payload(&args.file)?;
+    let envelope =
+        handover::sign(&key, &source, &args.action, &payload, args.id.as_deref(), args.timestamp.as_deref())?;
+    output.line(&envelope.to_json())?;
+    Ok(Exit::Success)
+}
+
+/// The key of who signs: of a file, or the gate's own copy.
+pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
+    match file {
         Some(path) => {
             let file = KeyFile::read(path)?;
-            if file.principal != source {
+            if file.principal != *source {
                 bail!("key file `{}` is of `{}`, not of `{source}`", path.display(), file.principal);
             }
-            file.sign_key()?
+            Ok(file.sign_key()?)
         }
-        None => match handover::own_key(home, &source)? {
-            Some(key) => key,
+        None => match handover::own_key(home, source)? {
+            Some(key) => Ok(key),
             None => bail!(
                 "the keyring of `{}` holds no current shared key of `{source}`; name its key file with --key, or add one with `spoolgate keys add {source} --out FILE`",
                 home.display()
             ),
         },
-    };
-    let payload = super::handle::read_input(&args.file)?;
+    }
+}
+
+/// A payload from a file or standard input.
+pub fn read_payload(path: &Path) -> Result<String> {
+    let payload = super::handle::read_input(path)?;
     if payload.len() > REQUEST_BYTES_MAX {
         bail!("the payload is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
     }
-    let payload = String::from_utf8(payload).context("the payload is not UTF-8")?;
-    let envelope =
-        handover::sign(&key, &source, &args.action, &payload, args.id.as_deref(), args.timestamp.as_deref())?;
-    output.line(&envelope.to_json())?;
-    Ok(Exit::Success)
+    String::from_utf8(payload).context("the payload is not UTF-8")
 }

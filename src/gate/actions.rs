@@ -73,6 +73,12 @@ pub enum Action {
     CouncilRequest,
     /// A role's verdict on one.
     CouncilVerdict,
+    /// A controller decides what runs on a concern.
+    ControlApply,
+    /// All strategies.
+    StrategiesList,
+    /// One strategy.
+    StrategiesGet,
     /// Market rows from a file.
     MarketImport,
     /// No more entries.
@@ -194,6 +200,16 @@ pub const ACTIONS: &[ActionRule] = &[
         "request_id, request_sha256, verdict",
         SPEAKERS,
     ),
+    rule(
+        Action::ControlApply,
+        "control.apply",
+        "ControlDecision",
+        "decision_id, concern_id, account_id, market_symbol, action, target_strategy_id?, expected_active_strategy_id?, risk_mode?, reason, confidence, dry_run?, override?, requested_at?",
+        SPEAKERS,
+    )
+    .in_lane(Lane::Control),
+    rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
+    rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
     rule(
         Action::MarketImport,
         "market.import",

@@ -2,10 +2,11 @@
 
 use super::actions::{Freshness, Lane};
 use super::council::{self, Closing, Said};
-use super::handle::{self, Outcome, Turn};
+use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
+use crate::control::Earlier;
 use crate::council::case::Docket;
 use crate::rules::Rulebook;
 use crate::trading::order::Fill;
@@ -13,7 +14,7 @@ use crate::trading::requests::ClosedOrder;
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{OrderId, RequestId};
+use crate::wire::ids::{ControlId, OrderId, Principal, RequestId};
 use crate::wire::orders::CheckResult;
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -45,6 +46,8 @@ pub struct Needs {
     pub key: Option<String>,
     /// A council case; where one more verdict for this role decides it, also what was said in it.
     pub case: Option<(RequestId, Option<String>)>,
+    /// What this sender decided under this decision_id.
+    pub control: Option<(Principal, ControlId)>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -70,6 +73,8 @@ pub struct Lookups {
     pub said: Option<Said>,
     /// Whether this batch has decided as many cases as it may: what is full is then decided with the next.
     pub no_more_cases: bool,
+    /// What the sender decided before under the same decision_id.
+    pub decided: Option<Earlier>,
 }
 
 /// Most fills in one answer.
@@ -104,6 +109,10 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::Fills(list) => needs.fills_since = Some(list.since),
         Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
+        Payload::Control(attempt) => {
+            let id = attempt.decision.as_ref().ok().map(|decision| decision.decision_id.clone());
+            needs.control = id.map(|id| (envelope.source.clone(), id));
+        }
         Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
         Payload::Verdict(submit) => {
             let role = council::granted(rules, &envelope.source, &submit.verdict.role);
@@ -328,7 +337,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, closing: _ } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, closing: _, judged } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -346,6 +355,14 @@ fn fill_in(
             decision.data_blob = Some(digest);
         } else {
             decision.data = Some(data);
+        }
+    }
+    if let Some(Judged { rows, refusal }) = judged {
+        let all = rows.iter().all(|row| row.passed) && refusal.is_none();
+        decision.decision = Some(if all { Ruling::Accepted } else { Ruling::Rejected });
+        decision.checks = rows.into_iter().map(CheckRow::from).collect();
+        if let Some(refusal) = refusal {
+            refuse(decision, &refusal);
         }
     }
     if let Some(verdict) = verdict {

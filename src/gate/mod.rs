@@ -2,6 +2,7 @@
 //! no file, no randomness, no environment: what a decision reads is handed in and stands in its line.
 
 pub mod actions;
+pub mod control;
 pub mod council;
 pub mod decide;
 pub mod exempt;

@@ -14,6 +14,7 @@ use crate::wire::admin::{
     is_digest,
 };
 use crate::wire::code::Code;
+use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
 use crate::wire::ids::Principal;
@@ -190,6 +191,12 @@ pub enum Payload {
     Council(Box<CouncilRequest>),
     /// `council.verdict`.
     Verdict(SubmitVerdict),
+    /// `control.apply`, whatever its payload is: of the wrong shape it has the contract's answer too.
+    Control(Box<ControlAttempt>),
+    /// `strategies.list`.
+    Strategies,
+    /// `strategies.get`.
+    Strategy(GetStrategy),
     /// `market.import`.
     Import(ImportMarket),
     /// `halt.set`.
@@ -307,6 +314,9 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
             submit.validate()?;
             Payload::Verdict(submit)
         }
+        Action::ControlApply => Payload::Control(Box::new(ControlAttempt::read(text))),
+        Action::StrategiesList => read::<Empty>(text).map(|Empty {}| Payload::Strategies)?,
+        Action::StrategiesGet => Payload::Strategy(read(text)?),
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::control::{self, ControlState};
 use crate::council::case as council;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
@@ -26,6 +27,8 @@ pub struct State {
     pub rulebook: RulebookState,
     /// Council cases.
     pub council: CouncilState,
+    /// What controllers decided.
+    pub control: ControlState,
 }
 
 /// What is kept of council cases in memory.
@@ -118,6 +121,8 @@ pub enum Change {
     Book(trading::Change),
     /// Of a council case: the index keeps them, the state only how many are open.
     Council(council::Change),
+    /// Of a control decision.
+    Control(control::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -195,6 +200,7 @@ impl State {
                 self.council.open = self.council.open.saturating_sub(1);
             }
             Change::Council(_) => {}
+            Change::Control(change) => self.control.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

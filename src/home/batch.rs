@@ -225,6 +225,9 @@ impl Home {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
             self.keyring.check()?;
         }
+        if let Some((source, id)) = &needs.control {
+            lookups.decided = self.decided_before(pending, source, id)?;
+        }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
             lookups.no_more_cases = self.cases_decided >= CASES_PER_BATCH;

@@ -4,6 +4,7 @@
 mod asking;
 pub mod batch;
 pub mod cases;
+mod decided;
 pub mod layout;
 pub mod open;
 pub mod read;

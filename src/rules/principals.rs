@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use crate::wire::ids::{Principal, StrategyName};
+use crate::wire::ids::{ConcernId, Principal, StrategyName};
 
 /// What kind of signer a principal is; the action table says what each kind may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -48,6 +48,20 @@ pub struct PrincipalRule {
     /// any other name is a role whose objection counts and whose approval does not.
     #[serde(default)]
     pub council_roles: Vec<String>,
+    /// What it may decide on; absent: nothing but what makes its own safer.
+    #[serde(default)]
+    pub control: ControlRight,
+}
+
+/// What a principal may decide on by `control.apply`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlRight {
+    /// Concerns, each of at least one strategy file.
+    pub concerns: Vec<ConcernId>,
+    /// Whether it may override there.
+    #[serde(default, rename = "override")]
+    pub overrides: bool,
 }
 
 /// The file.

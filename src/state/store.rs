@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::cases;
+use super::decisions;
 use super::fold::Outstanding;
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
@@ -26,7 +27,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 5;
+const STORE_VERSION: i64 = 6;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -240,8 +241,10 @@ impl Store {
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
         self.database.execute_batch(cases::DROP)?;
+        self.database.execute_batch(decisions::DROP)?;
         self.database.execute_batch(TABLES)?;
         self.database.execute_batch(cases::TABLES)?;
+        self.database.execute_batch(decisions::TABLES)?;
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
         Ok(self.database.execute_batch("COMMIT")?)
     }
@@ -500,6 +503,7 @@ impl Store {
         ]
         .iter()
         .chain(&cases::DUMP)
+        .chain([&decisions::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod amount;
 pub mod answer;
 pub mod code;
+pub mod control;
 pub mod council;
 pub mod envelope;
 pub mod ids;
