@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 40] = [
+const COMMANDS: [&str; 45] = [
     "",
     "demo",
     "init",
@@ -48,6 +48,11 @@ const COMMANDS: [&str; 40] = [
     "council wait",
     "admit",
     "admit verify",
+    "control",
+    "control apply",
+    "strategies",
+    "strategies list",
+    "strategies show",
     "halt",
     "halt set",
     "halt clear",

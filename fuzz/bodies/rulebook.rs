@@ -12,13 +12,15 @@ pub const FILES: [(&str, &str); 6] = [
     ("council/roles.yaml", include_str!("../../council/roles.yaml")),
 ];
 
-/// The other direction.
-const SHORT: (&str, &str) =
-    ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md"));
+/// The other direction, and the strategy that stands by.
+const MORE: [(&str, &str); 2] = [
+    ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md")),
+    ("rules/strategies/range.yaml", include_str!("../../rules/strategies/range.yaml")),
+];
 
 /// All of them.
 pub fn bundle() -> Bundle {
-    let files = FILES.iter().chain([&SHORT]).map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    let files = FILES.iter().chain(&MORE).map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
     Bundle { files: files.collect() }
 }
 

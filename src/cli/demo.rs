@@ -19,12 +19,14 @@ use spoolgate::ledger::verify::Options;
 use spoolgate::trading::market::{self, Row};
 use spoolgate::trading::views;
 use spoolgate::wire::code::Exit;
+use spoolgate::wire::control::ControlResponse;
 use spoolgate::wire::council::CouncilDecision;
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
 use spoolgate::wire::time::Time;
 
+use super::demo_control::CONTROL;
 use super::demo_council::{CASE, COUNCIL};
 use super::demo_script::{Act, CLOSE, DAY, Step};
 use super::output::Output;
@@ -85,7 +87,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         }
     };
     let mut demo = Demo::prepare(&root)?;
-    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).collect();
+    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).chain(CONTROL).collect();
     steps.sort_by_key(|step| step.at);
     for step in steps {
         demo.play(step)?;
@@ -128,7 +130,7 @@ impl Demo {
             orders: BTreeMap::new(),
             told: Vec::new(),
         };
-        let speakers = COUNCIL.iter().filter_map(|step| match step.act {
+        let speakers = COUNCIL.iter().chain(CONTROL).filter_map(|step| match step.act {
             Act::Request(who, ..) => Some(who),
             _ => None,
         });
@@ -311,6 +313,7 @@ impl Demo {
         output.line(&format!("  the ledger          {home}/audit/log-00000001.jsonl   (jq reads it)"))?;
         output.line(&format!("  one decision        spoolgate --home {home} audit show buy-big"))?;
         output.line(&format!("  the council's case  spoolgate --home {home} council show {CASE}"))?;
+        output.line(&format!("  what runs           spoolgate --home {home} strategies list"))?;
         output.line(&format!("  a role's brief      {home}/council/cases/{CASE}/briefs/"))?;
         output.line(&format!("  verify without us   python3 examples/verify_ledger.py {home}/audit"))?;
         Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt })
@@ -331,6 +334,17 @@ fn council_says(decision: &Decision) -> String {
         }
         (None, _) => String::new(),
     }
+}
+
+/// What an answer of control says in short; nothing for other answers.
+fn control_says(decision: &Decision) -> Option<String> {
+    let said: ControlResponse = serde_json::from_str(decision.data.as_ref()?.get()).ok()?;
+    let cancelled: Vec<String> = said.result.cancelled_orders.iter().map(ToString::to_string).collect();
+    let told = match (cancelled.is_empty(), said.result.positions_kept.len()) {
+        (true, 0) => String::new(),
+        (_, kept) => format!("; cancelled {}, positions kept: {kept}", cancelled.join(", ")),
+    };
+    Some(format!("{}{told}", said.status.as_str()))
 }
 
 /// A row of the day's table.
@@ -361,8 +375,8 @@ fn row(told: &Told) -> Vec<String> {
             ("answered again".to_owned(), format!("the answer of line {original}, byte for byte"))
         }
         (None, None) => {
-            let why =
-                decision.order_id.map(|order| order.to_string()).unwrap_or_else(|| council_says(decision));
+            let why = decision.order_id.map(|order| order.to_string());
+            let why = why.or_else(|| control_says(decision)).unwrap_or_else(|| council_says(decision));
             ("accepted".to_owned(), why)
         }
     };

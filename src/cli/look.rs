@@ -26,7 +26,7 @@ pub struct FillsArgs {
     since: Option<String>,
 }
 
-fn view(home: &Path) -> Result<(View, Time)> {
+pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;
     let now = seams.clock.now();

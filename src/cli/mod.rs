@@ -4,8 +4,10 @@ mod account;
 mod admit;
 mod audit;
 mod clock;
+mod control;
 mod council;
 mod demo;
+mod demo_control;
 mod demo_council;
 mod demo_script;
 mod halt;
@@ -20,6 +22,7 @@ mod output;
 mod rebuild;
 mod run;
 mod sign;
+mod strategies;
 mod submit;
 mod watch;
 
@@ -110,6 +113,18 @@ enum Command {
     /// Admission of tasks: is a forwarded file genuine?
     #[command(subcommand, after_help = "Examples:\n  spoolgate admit verify r-42.json")]
     Admit(admit::Command),
+    /// Decide what runs on a concern.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply pause.json --as hermes --key hermes.key"
+    )]
+    Control(control::Command),
+    /// What runs: the registry of strategies.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate strategies list\n  spoolgate strategies show trend"
+    )]
+    Strategies(strategies::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -187,6 +202,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
         Command::Admit(command) => admit::run(home, command, output),
+        Command::Control(command) => control::run(home, command, output),
+        Command::Strategies(command) => strategies::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::SignKey;
 
 use super::handover;
 use super::keyfile::KeyFile;
@@ -42,25 +43,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let source = Principal::parse(&args.source)?;
-    let key = match &args.key {
-        Some(path) => {
-            let file = KeyFile::read(path)?;
-            if file.principal != source {
-                bail!("key file `{}` is of `{}`, not of `{source}`", path.display(), file.principal);
-            }
-            file.sign_key()?
-        }
-        None => match handover::own_key(home, &source)? {
-            Some(key) => key,
-            None => bail!(
-                "the keyring of `{}` holds no current shared key of `{source}`; name its key file with --key, or add one with `spoolgate keys add {source} --out FILE`",
-                home.display()
-            ),
-        },
-    };
     if args.causality.as_deref() == Some(&*args.file) {
         bail!("payload and causality are both `{}`; name a file for one of them", args.file.display());
     }
+    let key = key_of(home, &source, args.key.as_deref())?;
     let payload = read_text(&args.file, "payload")?;
     let causality = args.causality.as_ref().map(|path| read_text(path, "causality")).transpose()?;
     let (id, timestamp) = (args.id.as_deref(), args.timestamp.as_deref());
@@ -70,10 +56,31 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-fn read_text(path: &Path, what: &str) -> Result<String> {
+/// A text from a file or standard input, no longer than a request may be.
+pub fn read_text(path: &Path, what: &str) -> Result<String> {
     let bytes = super::handle::read_input(path)?;
     if bytes.len() > REQUEST_BYTES_MAX {
         bail!("the {what} is larger than the {REQUEST_BYTES_MAX} bytes that a request may have");
     }
     String::from_utf8(bytes).with_context(|| format!("the {what} is not UTF-8"))
+}
+
+/// The key of who signs: of a file, or the gate's own copy.
+pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
+    match file {
+        Some(path) => {
+            let file = KeyFile::read(path)?;
+            if file.principal != *source {
+                bail!("key file `{}` is of `{}`, not of `{source}`", path.display(), file.principal);
+            }
+            Ok(file.sign_key()?)
+        }
+        None => match handover::own_key(home, source)? {
+            Some(key) => Ok(key),
+            None => bail!(
+                "the keyring of `{}` holds no current shared key of `{source}`; name its key file with --key, or add one with `spoolgate keys add {source} --out FILE`",
+                home.display()
+            ),
+        },
+    }
 }

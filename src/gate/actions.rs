@@ -106,6 +106,12 @@ pub enum Action {
     AdmissionCacheClear,
     /// Those of one profile.
     AdmissionCacheInvalidate,
+    /// A controller decides what runs on a concern.
+    ControlApply,
+    /// All strategies.
+    StrategiesList,
+    /// One strategy.
+    StrategiesGet,
     /// Market rows from a file.
     MarketImport,
     /// No more entries.
@@ -244,6 +250,19 @@ pub const ACTIONS: &[ActionRule] = &[
         "policy_profile_id",
         SPEAKERS,
     ),
+    ActionRule {
+        admission: Admission::Refuses,
+        ..rule(
+        Action::ControlApply,
+        "control.apply",
+        "ControlDecision",
+        "decision_id, concern_id, account_id, market_symbol, action, target_strategy_id?, expected_active_strategy_id?, risk_mode?, reason, confidence, dry_run?, override?, requested_at?",
+        SPEAKERS,
+    )
+    .in_lane(Lane::Control)
+    },
+    rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
+    rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
     rule(
         Action::MarketImport,
         "market.import",

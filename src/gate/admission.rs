@@ -2,14 +2,15 @@
 
 use serde::Serialize;
 
-use super::actions::{self, ActionRule, Lane};
-use super::handle::{self, AnswerBody, Outcome, Turn};
+use super::actions::{self, Lane};
+use super::handle::{self, AnswerBody, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::state::Change;
 use crate::admission::evaluate::{self, Limits, Question};
 use crate::admission::lineage::{Delivered, Query};
 use crate::admission::receipt::{Claimed, Phase, Reason, Receipt, Verdict};
 use crate::admission::{Evaluation, lineage};
+use crate::control;
 use crate::rules::Rulebook;
 use crate::rules::admission::{CACHE_TTL_S, Policy};
 use crate::rules::principals::Role;
@@ -186,8 +187,10 @@ impl Turn<'_> {
         let changes = admitted.into_iter().map(|task| Change::Admission(lineage::Change::Admitted(task)));
         Outcome {
             changes: changes.collect(),
-            refusal: (!is_accepted).then(|| refusal_of(&receipt)),
-            rows: evaluation.rows,
+            judged: Some(Judged {
+                rows: evaluation.rows,
+                refusal: (!is_accepted).then(|| refusal_of(&receipt)),
+            }),
             receipt: Some(receipt),
             ..Outcome::default()
         }
@@ -196,7 +199,7 @@ impl Turn<'_> {
     /// The step of a request of another contract: where it carries causality, or its key must.
     pub(super) fn admission_step(&self, authentic: &Authentic, body: &Body, lane: Lane) -> Option<Step> {
         let grant = self.rules.principals.get(&authentic.envelope.source)?.admission.as_ref();
-        let only_warns = !refuses(body.rule, &body.payload, lane);
+        let only_warns = !self.refuses(body, lane);
         let is_required = grant.is_some_and(|grant| grant.required) && !only_warns;
         let carries = authentic.envelope.causality.is_some();
         if matches!(body.payload, Payload::Admission(..)) || !(carries || is_required) {
@@ -212,6 +215,20 @@ impl Turn<'_> {
         let changes = evaluation.admitted.into_iter();
         let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
         Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows })
+    }
+
+    /// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
+    fn refuses(&self, body: &Body, lane: Lane) -> bool {
+        match (body.rule.admission, &body.payload) {
+            (actions::Admission::Warns, _) => false,
+            (actions::Admission::Entries, _) => lane != Lane::Protected,
+            (actions::Admission::Refuses, Payload::Control(attempt)) => {
+                attempt.decision.as_ref().is_ok_and(|decision| {
+                    !control::registry::makes_safer(self.rules, &self.state.control, decision)
+                })
+            }
+            (actions::Admission::Refuses, _) => true,
+        }
     }
 
     fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
@@ -386,13 +403,4 @@ pub fn kept<'a>(policy: &Policy, delivered: &'a Delivered, now: Time) -> Option<
     let age_ms = now.since_ms(delivered.at);
     let is_fresh = (0..i64::from(ttl_s).saturating_mul(1000)).contains(&age_ms);
     Some(delivered).filter(|delivered| is_fresh && delivered.policy == policy.sha256)
-}
-
-/// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
-fn refuses(rule: &ActionRule, payload: &Payload, lane: Lane) -> bool {
-    match rule.admission {
-        actions::Admission::Entries => lane != Lane::Protected,
-        actions::Admission::Refuses => !matches!(payload, Payload::Admission(..)),
-        actions::Admission::Warns => false,
-    }
 }

@@ -3,12 +3,13 @@
 use super::actions::{Freshness, Lane};
 use super::admission;
 use super::council::{self, Closing, Said};
-use super::handle::{self, Outcome, Turn};
+use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
 use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::{Phase, Reason};
+use crate::control::Earlier;
 use crate::council::case::Docket;
 use crate::rules::Rulebook;
 use crate::trading::order::Fill;
@@ -17,7 +18,7 @@ use crate::wire::admission::receipt_id;
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{OrderId, RequestId};
+use crate::wire::ids::{ControlId, OrderId, Principal, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -51,6 +52,8 @@ pub struct Needs {
     pub case: Option<(RequestId, Option<String>)>,
     /// Where a task stands that asks to be admitted.
     pub lineage: Option<Query>,
+    /// What this sender decided under this decision_id.
+    pub control: Option<(Principal, ControlId)>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -80,6 +83,8 @@ pub struct Lookups {
     pub lineage: Lineage,
     /// What a lineage command said, or why it said nothing; none: none was asked.
     pub reported: Option<Result<Reported, String>>,
+    /// What the sender decided before under the same decision_id.
+    pub decided: Option<Earlier>,
 }
 
 /// Most fills in one answer.
@@ -114,6 +119,10 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::Fills(list) => needs.fills_since = Some(list.since),
         Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
+        Payload::Control(attempt) => {
+            let id = attempt.decision.as_ref().ok().map(|decision| decision.decision_id.clone());
+            needs.control = id.map(|id| (envelope.source.clone(), id));
+        }
         Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
         Payload::Verdict(submit) => {
             let role = council::granted(rules, &envelope.source, &submit.verdict.role);
@@ -205,7 +214,8 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
     let is_order = matches!(body.payload, Payload::Submit(_));
     if step.refuses() && !is_order {
         let (refusal, rows) = (Some(admission::refusal_of(&step.receipt)), step.rows);
-        return Ok(Outcome { receipt: Some(step.receipt), refusal, rows, ..Outcome::default() });
+        let judged = Some(Judged { rows, refusal });
+        return Ok(Outcome { receipt: Some(step.receipt), judged, ..Outcome::default() });
     }
     let mut outcome = handle::carry_out(turn, authentic, body).unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {
@@ -217,7 +227,7 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
         }
         verdict.checks.insert(0, step.row.clone());
     }
-    let refused = match (&outcome.refusal, &outcome.verdict) {
+    let refused = match (outcome.refusal(), &outcome.verdict) {
         (Some(refusal), _) => Some(refusal.message.clone()),
         (None, Some(verdict)) if !verdict.accepted => {
             let first = verdict.checks.iter().find(|row| !row.passed);
@@ -378,7 +388,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, closing: _, rows, refusal, receipt } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, closing: _, judged, receipt } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -388,11 +398,7 @@ fn fill_in(
     decision.status = Status::Success;
     decision.changes = changes;
     decision.order_id = order_id;
-    decision.checks = rows.into_iter().map(CheckRow::from).collect();
     decision.receipt = receipt.map(Box::new);
-    if let Some(refusal) = &refusal {
-        refuse(decision, refusal);
-    }
     if let Some(data) = data {
         let text = data.get();
         if text.len() > MEMBER_BYTES_MAX {
@@ -401,6 +407,15 @@ fn fill_in(
             decision.data_blob = Some(digest);
         } else {
             decision.data = Some(data);
+        }
+    }
+    if let Some(Judged { rows, refusal }) = judged {
+        let all = rows.iter().all(|row| row.passed) && refusal.is_none();
+        let ruling = if all { Ruling::Accepted } else { Ruling::Rejected };
+        decision.decision = Some(ruling).filter(|_| !rows.is_empty());
+        decision.checks = rows.into_iter().map(CheckRow::from).collect();
+        if let Some(refusal) = refusal {
+            refuse(decision, &refusal);
         }
     }
     if let Some(verdict) = verdict {

@@ -3,6 +3,7 @@
 //! follows later and knows nothing of it.
 
 use super::actions::Lane;
+use super::control;
 use super::prepare::{Authentic, Payload, Prepared};
 use super::state::State;
 use crate::rules::Rulebook;
@@ -78,6 +79,10 @@ impl Standing {
             },
             Payload::Cancel(cancel) => About::Working(cancel.order_id),
             Payload::Tighten(tighten) => About::Working(tighten.order_id.stop()),
+            Payload::Control(attempt) if control::passes_quota(attempt, state, rules, source, rule) => {
+                return Standing::Passes;
+            }
+            Payload::Control(_) => return Standing::Waits(None),
             _ if body.rule.lane == Lane::Control => return Standing::Passes,
             _ => return Standing::Waits(None),
         };

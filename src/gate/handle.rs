@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::admission::PolicyHealth;
+use super::control;
 use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
 use super::prepare::{Authentic, Body, Payload, Refusal};
@@ -22,7 +23,7 @@ use crate::trading::{self, views};
 use crate::wire::admin::{AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt};
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
-use crate::wire::ids::{OrderId, Principal};
+use crate::wire::ids::{OrderId, Principal, StrategyName};
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
 
@@ -56,10 +57,8 @@ pub struct Outcome {
     pub market: Vec<MarketRows>,
     /// The council's decision that it brings about.
     pub closing: Option<Closing>,
-    /// The check vector of everything else.
-    pub rows: Vec<CheckResult>,
-    /// Why it is refused all the same: the contract's own body goes with the refusal.
-    pub refusal: Option<Refusal>,
+    /// The check vector of what is answered with a body of its own.
+    pub judged: Option<Judged>,
     /// The receipt of admission.
     pub receipt: Option<Receipt>,
 }
@@ -67,8 +66,23 @@ pub struct Outcome {
 impl Outcome {
     /// Of a request that is refused with nothing but words.
     pub fn refused(refusal: Refusal) -> Outcome {
-        Outcome { refusal: Some(refusal), ..Outcome::default() }
+        let judged = Some(Judged { rows: Vec::new(), refusal: Some(refusal) });
+        Outcome { judged, ..Outcome::default() }
     }
+
+    /// Why it is refused, where that stands beside a body.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.judged.as_ref()?.refusal.as_ref()
+    }
+}
+
+/// A check vector beside an answer's body.
+#[derive(Debug)]
+pub struct Judged {
+    /// The rows.
+    pub rows: Vec<CheckResult>,
+    /// Why the answer is an error, if it is one.
+    pub refusal: Option<Refusal>,
 }
 
 /// Bodies of answers, externally tagged as the contract writes them.
@@ -147,16 +161,24 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
     let book = &turn.state.book;
     match &body.payload {
         Payload::Submit(order) => {
-            Ok(turn.order(authentic, |context| trading::submit(book, turn.rules, order, context), None))
+            let entries = Some(&order.strategy);
+            Ok(turn.order(
+                authentic,
+                |context| trading::submit(book, turn.rules, order, context),
+                entries,
+                None,
+            ))
         }
         Payload::Cancel(cancel) => Ok(turn.order(
             authentic,
             |context| trading::cancel(book, turn.rules, cancel, context),
+            None,
             Some(cancel.order_id),
         )),
         Payload::Tighten(tighten) => Ok(turn.order(
             authentic,
             |context| trading::tighten(book, turn.rules, tighten, context),
+            None,
             Some(tighten.order_id),
         )),
         Payload::Portfolio => answer(&AnswerBody::Portfolio(views::portfolio(book, turn.rules, turn.now))),
@@ -173,6 +195,9 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Admission(way, attempt) => Ok(turn.admission(authentic, *way, attempt)),
         Payload::AdmissionHealth => turn.admission_health(),
         Payload::ForgetPolicies(which) => turn.forget_policies(source, which.as_ref()),
+        Payload::Control(attempt) => turn.control(authentic, attempt),
+        Payload::Strategies => turn.show_strategies(None),
+        Payload::Strategy(get) => turn.show_strategies(Some(&get.strategy_id)),
         Payload::Import(import) => turn.import(import),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
@@ -207,12 +232,15 @@ impl Turn<'_> {
         &self,
         authentic: &Authentic,
         decide: impl Fn(&Context<'_>) -> Verdict,
+        may_enter: Option<&StrategyName>,
         about: Option<OrderId>,
     ) -> Outcome {
         let source = &authentic.envelope.source;
         let halted = self.state.halted(source);
         let clock_fault = self.state.clock_fault();
         let order_id = OrderId::of_line(self.seq);
+        let control = may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
+        let (paused, limit_factor) = control.unwrap_or_default();
         let context = Context {
             now: self.now,
             requested_at: self.signed_at(authentic.envelope.timestamp),
@@ -222,6 +250,8 @@ impl Turn<'_> {
             clock_fault: clock_fault.as_deref(),
             rulebook_fault: self.state.rulebook.fault.as_deref(),
             closed_order: self.lookups.closed_order.as_ref(),
+            paused: paused.as_deref(),
+            limit_factor,
         };
         let mut verdict = decide(&context);
         let changes = std::mem::take(&mut verdict.changes).into_iter().map(Change::Book).collect();

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod admission;
+pub mod control;
 pub mod council;
 pub mod decide;
 pub mod exempt;

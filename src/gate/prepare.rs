@@ -16,6 +16,7 @@ use crate::wire::admin::{
 };
 use crate::wire::admission::{AdmissionAttempt, InvalidatePolicy};
 use crate::wire::code::Code;
+use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
 use crate::wire::ids::Principal;
@@ -198,6 +199,12 @@ pub enum Payload {
     AdmissionHealth,
     /// `admission.cache_clear`, or `admission.cache_invalidate` of one profile.
     ForgetPolicies(Option<InvalidatePolicy>),
+    /// `control.apply`, whatever its payload is: of the wrong shape it has the contract's answer too.
+    Control(Box<ControlAttempt>),
+    /// `strategies.list`.
+    Strategies,
+    /// `strategies.get`.
+    Strategy(GetStrategy),
     /// `market.import`.
     Import(ImportMarket),
     /// `halt.set`.
@@ -323,6 +330,9 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
         Action::AdmissionHealth => read::<Empty>(text).map(|Empty {}| Payload::AdmissionHealth)?,
         Action::AdmissionCacheClear => read::<Empty>(text).map(|Empty {}| Payload::ForgetPolicies(None))?,
         Action::AdmissionCacheInvalidate => Payload::ForgetPolicies(Some(read(text)?)),
+        Action::ControlApply => Payload::Control(Box::new(ControlAttempt::read(text))),
+        Action::StrategiesList => read::<Empty>(text).map(|Empty {}| Payload::Strategies)?,
+        Action::StrategiesGet => Payload::Strategy(read(text)?),
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {

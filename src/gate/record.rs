@@ -400,6 +400,7 @@ impl Decision {
     /// A message if a blob is needed and missing or is not JSON.
     pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
         let data = match (&self.data, &self.data_blob, self.decision) {
+            (None, None, _) if self.is_about_admission() => self.admission_answer()?,
             (Some(data), _, _) => Some(data.clone()),
             (None, Some(digest), _) => {
                 let bytes = blob.ok_or_else(|| format!("audit/blobs/{digest} is missing"))?;
@@ -409,7 +410,7 @@ impl Decision {
                 Some(raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))?)
             }
             (None, None, Some(ruling)) => Some(self.order_answer(ruling)?),
-            (None, None, None) => self.admission_answer()?,
+            (None, None, None) => None,
         };
         let error = self.metadata.code.map(|code| AnswerError {
             code,
@@ -449,12 +450,14 @@ impl Decision {
         self.receipt.as_ref()?.forwarded_to.as_deref()
     }
 
+    /// Whether admission alone decided it.
+    fn is_about_admission(&self) -> bool {
+        matches!(self.request_type.as_deref(), Some("Admission" | "AdmissionCheck"))
+            || self.metadata.code == Some(Code::AdmissionDenied)
+    }
+
     fn admission_answer(&self) -> Result<Option<Box<RawValue>>, String> {
-        let was_asked = matches!(self.request_type.as_deref(), Some("Admission" | "AdmissionCheck"));
-        let is_denied = self.metadata.code == Some(Code::AdmissionDenied);
-        let Some(receipt) = self.receipt.as_deref().filter(|_| was_asked || is_denied) else {
-            return Ok(None);
-        };
+        let Some(receipt) = self.receipt.as_deref() else { return Ok(None) };
         let checks = self.checks.iter().map(AnsweredRow::from).collect();
         let body = AdmissionAnswer { decision: receipt.decision, receipt, checks };
         serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())

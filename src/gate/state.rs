@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use crate::admission::lineage as admission;
+use crate::control::{self, ControlState};
 use crate::council::case as council;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
@@ -29,6 +30,8 @@ pub struct State {
     pub council: CouncilState,
     /// Admission, as far as it is bounded.
     pub admission: AdmissionState,
+    /// What controllers decided.
+    pub control: ControlState,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -133,6 +136,8 @@ pub enum Change {
     Council(council::Change),
     /// Of admission: the index keeps trees and tasks.
     Admission(admission::Change),
+    /// Of a control decision.
+    Control(control::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -211,6 +216,7 @@ impl State {
             }
             Change::Council(_) => {}
             Change::Admission(change) => self.admission.apply(change),
+            Change::Control(change) => self.control.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

@@ -228,6 +228,9 @@ impl Home {
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
         }
+        if let Some((source, id)) = &needs.control {
+            lookups.decided = self.decided_before(pending, source, id)?;
+        }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
             lookups.no_more_cases = self.cases_decided >= CASES_PER_BATCH;

@@ -4,6 +4,7 @@
 mod asking;
 pub mod batch;
 pub mod cases;
+mod decided;
 mod derived;
 pub mod forward;
 pub mod layout;

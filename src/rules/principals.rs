@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::admission::Grant;
 use super::yaml;
-use crate::wire::ids::{Principal, StrategyName};
+use crate::wire::ids::{ConcernId, Principal, StrategyName};
 
 /// What kind of signer a principal is; the action table says what each kind may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -50,9 +50,23 @@ pub struct PrincipalRule {
     /// any other name is a role whose objection counts and whose approval does not.
     #[serde(default)]
     pub council_roles: Vec<String>,
+    /// What it may decide on; absent: nothing but what makes its own safer.
+    #[serde(default)]
+    pub control: ControlRight,
     /// Where its tasks may be admitted; absent: nowhere.
     #[serde(default, deserialize_with = "yaml::present")]
     pub admission: Option<Grant>,
+}
+
+/// What a principal may decide on by `control.apply`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlRight {
+    /// Concerns, each of at least one strategy file.
+    pub concerns: Vec<ConcernId>,
+    /// Whether it may override there.
+    #[serde(default, rename = "override")]
+    pub overrides: bool,
 }
 
 /// The file.

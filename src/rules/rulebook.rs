@@ -10,12 +10,12 @@ use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
 use super::safety::Safety;
-use super::strategies::Strategy;
+use super::strategies::{Strategy, StrategyStatus};
 use super::theses::{self, Thesis};
 use super::yaml;
 use crate::wire::admission::Domain;
 use crate::wire::amount::Amount;
-use crate::wire::ids::{Principal, StrategyName, Symbol, ThesisSlug};
+use crate::wire::ids::{ConcernId, Principal, StrategyName, Symbol, ThesisSlug};
 
 /// Longest duplicate window, seconds: what the book remembers of accepted entries.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
@@ -103,8 +103,9 @@ impl Rulebook {
                 roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
-                        let strategy: Strategy = yaml::read(path, text)?;
+                        let mut strategy: Strategy = yaml::read(path, text)?;
                         check_strategy(path, stem, &strategy)?;
+                        resolve_concern(path, &mut strategy)?;
                         strategies.insert(strategy.name.clone(), strategy);
                     } else if let Some(stem) = stem_below(path, "proposals/theses/", ".md") {
                         let thesis = theses::read(path, text)?;
@@ -138,6 +139,7 @@ impl Rulebook {
             admission: policies,
         };
         book.check_references()?;
+        book.check_concerns()?;
         Ok(book)
     }
 
@@ -176,6 +178,63 @@ impl Rulebook {
         }
         Ok(())
     }
+}
+
+impl Rulebook {
+    /// Strategies of a concern, by name.
+    pub fn strategies_of<'a>(&'a self, concern: &'a ConcernId) -> impl Iterator<Item = &'a Strategy> {
+        self.strategies.values().filter(move |strategy| strategy.concern.as_ref() == Some(concern))
+    }
+
+    /// What control decides on must be said once and by somebody.
+    fn check_concerns(&self) -> Result<(), RulebookError> {
+        let mut ids: BTreeMap<&str, &Strategy> = BTreeMap::new();
+        let mut active: BTreeMap<&ConcernId, &Strategy> = BTreeMap::new();
+        for strategy in self.strategies.values() {
+            let fail = |what: String| {
+                Err(RulebookError::new(format!("rules/strategies/{}.yaml", strategy.name), None, what))
+            };
+            if let Some(other) = ids.insert(strategy.id(), strategy) {
+                return fail(format!("strategy_id `{}` is that of `{}` too", strategy.id(), other.name));
+            }
+            let concern = strategy.concern.as_ref().filter(|_| strategy.status == StrategyStatus::Active);
+            if let Some(concern) = concern
+                && let Some(other) = active.insert(concern, strategy)
+            {
+                return fail(format!(
+                    "`{}` is active on `{concern}` too; one of them is `standby`",
+                    other.name
+                ));
+            }
+        }
+        for rule in self.principals.values() {
+            let fail = |what: String| {
+                let message = format!("principal `{}`: {what}", rule.name);
+                Err(RulebookError::new("rules/principals.yaml", None, message))
+            };
+            if rule.role == Role::Feed && !rule.control.concerns.is_empty() {
+                return fail("a feed decides on no concern".to_owned());
+            }
+            if let Some(unknown) =
+                rule.control.concerns.iter().find(|id| self.strategies_of(id).next().is_none())
+            {
+                return fail(format!("concern `{unknown}` is that of no strategy file"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn resolve_concern(path: &str, strategy: &mut Strategy) -> Result<(), RulebookError> {
+    strategy.concern = match (&strategy.account, &strategy.market) {
+        (Some(account), Some(market)) => Some(ConcernId::of(account, market)),
+        (None, None) => None,
+        _ => {
+            let message = "`account` and `market` make a concern together; give both or none";
+            return Err(RulebookError::new(path, None, message));
+        }
+    };
+    Ok(())
 }
 
 fn stem_below<'a>(path: &'a str, folder: &str, ending: &str) -> Option<&'a str> {
@@ -311,6 +370,16 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
             format!("`{name}` is {value}; it is a fraction from 0 to below 1"),
         ));
     }
+    if !safety.reduced_risk_factor.is_positive() || safety.reduced_risk_factor >= Amount::ONE {
+        let factor = safety.reduced_risk_factor;
+        let message = format!("`reduced_risk_factor` is {factor}; it is a fraction above 0 and below 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.control_confidence_min.is_negative() || safety.control_confidence_min > Amount::ONE {
+        let floor = safety.control_confidence_min;
+        let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
+        return Err(RulebookError::new(path, None, message));
+    }
     // The book remembers accepted entries no longer than this, so a longer window could not be kept.
     if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
         let window = safety.duplicate_window_s;
@@ -383,6 +452,99 @@ mod tests {
         assert_eq!(floor(&files).unwrap(), "0.7");
         files.insert(roles::PATH.to_owned(), "roles: []".to_owned());
         assert_eq!(floor(&files).unwrap_err().file, roles::PATH);
+    }
+
+    #[test]
+    fn what_control_decides_on_is_said_once_and_by_somebody() {
+        const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\naccount: acc\nmarket: m\n";
+        let compile = |a: &str, b: &str, principal: &str, safety: &str| {
+            let text = |name: &str, own: &str| match own.contains("account") {
+                true => format!("name: {name}\n{own}\n{}", REST.split("account").next().unwrap_or_default()),
+                false => format!("name: {name}\n{own}\n{REST}"),
+            };
+            let safety = format!(
+                "{}\n{safety}\n",
+                include_str!("../../rules/safety.yaml").split("\nreduced_risk_factor").next().unwrap()
+            );
+            let principals = format!("principals:\n  - {{name: hermes, role: {principal}}}\n");
+            let files = [
+                ("rules/safety.yaml".to_owned(), safety),
+                ("rules/principals.yaml".to_owned(), principals),
+                ("rules/strategies/a.yaml".to_owned(), text("a", a)),
+                ("rules/strategies/b.yaml".to_owned(), text("b", b)),
+            ];
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        let good =
+            compile("status: active", "status: standby", "agent, control: {concerns: [\"acc:m\"]}", "")
+                .unwrap();
+        assert_eq!(good.safety.reduced_risk_factor.to_string(), "0.5");
+        assert!(good.safety.control_confidence_min.is_zero());
+        for (a, b, principal, safety, expect) in [
+            ("status: active", "status: active", "agent", "", "`a` is active on `acc:m` too"),
+            (
+                "status: active",
+                "status: standby\nstrategy_id: a",
+                "agent",
+                "",
+                "strategy_id `a` is that of `a` too",
+            ),
+            ("status: active\naccount: acc", "status: standby", "agent", "", "give both or none"),
+            ("status: active\nrisk_mode: lax", "status: standby", "agent", "", "unknown variant `lax`"),
+            ("status: idle", "status: standby", "agent", "", "unknown variant `idle`"),
+            (
+                "status: active",
+                "status: standby",
+                "agent, control: {concerns: [\"acc:n\"]}",
+                "",
+                "concern `acc:n` is that of no",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "feed, control: {concerns: [\"acc:m\"]}",
+                "",
+                "a feed decides on no concern",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent, control: {concern: []}",
+                "",
+                "unknown field `concern`",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "reduced_risk_factor: 0",
+                "`reduced_risk_factor` is 0",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "reduced_risk_factor: 1",
+                "`reduced_risk_factor` is 1",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "control_confidence_min: 1.1",
+                "`control_confidence_min` is 1.1",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "control_confidence_min: -0.1",
+                "`control_confidence_min` is -0.1",
+            ),
+        ] {
+            let error = compile(a, b, principal, safety).map(|_| ()).unwrap_err();
+            assert!(error.contains(expect), "{error} for {expect}");
+        }
     }
 
     #[test]

@@ -60,4 +60,18 @@ pub struct Safety {
     pub exit_age_max_s: u32,
     /// A forward step of the clock between two runs beyond this closes entries. Seconds.
     pub clock_gap_max_s: u32,
+    /// Limits on size and risk are multiplied by this in risk mode `reduced`. Above 0 and below 1.
+    #[serde(default = "half", deserialize_with = "amount::yaml::required")]
+    pub reduced_risk_factor: Amount,
+    /// Control decisions that make things riskier need at least this confidence. From 0 to 1.
+    #[serde(default = "nothing", deserialize_with = "amount::yaml::required")]
+    pub control_confidence_min: Amount,
+}
+
+fn half() -> Amount {
+    Amount::parse_wire("0.5").unwrap_or(Amount::ONE)
+}
+
+fn nothing() -> Amount {
+    Amount::ZERO
 }

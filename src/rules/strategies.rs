@@ -3,17 +3,31 @@
 use serde::Deserialize;
 
 use crate::wire::amount::{self, Amount};
-use crate::wire::ids::{StrategyName, Symbol};
+use crate::wire::control::RiskMode;
+use crate::wire::ids::{ConcernId, ConcernPart, ControlId, StrategyName, Symbol};
 use crate::wire::orders::Side;
 
 /// Whether a strategy may open positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StrategyStatus {
-    /// It may.
+    /// It may, from the beginning.
     Active,
-    /// It may only reduce.
+    /// It may once control has switched to it.
+    Standby,
+    /// It may only reduce, whatever control says.
     Paused,
+}
+
+impl StrategyStatus {
+    /// `active`, `standby` or `paused`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            StrategyStatus::Active => "active",
+            StrategyStatus::Standby => "standby",
+            StrategyStatus::Paused => "paused",
+        }
+    }
 }
 
 /// Direction of a position.
@@ -62,12 +76,61 @@ pub struct StopDistance {
 pub struct Strategy {
     /// Its name; equals the file name.
     pub name: StrategyName,
+    /// What controllers call it; absent: its name.
+    #[serde(default, deserialize_with = "present")]
+    pub strategy_id: Option<ControlId>,
+    /// Account of its concern; with `market` or not at all.
+    #[serde(default, deserialize_with = "present")]
+    pub account: Option<ConcernPart>,
+    /// Market of its concern.
+    #[serde(default, deserialize_with = "present")]
+    pub market: Option<ConcernPart>,
     /// Whether it may open positions.
     pub status: StrategyStatus,
+    /// The least strict mode that control may bring about.
+    #[serde(default)]
+    pub risk_mode: RiskMode,
+    /// Why its execution is not to be trusted, as a person says; absent: nobody says so.
+    #[serde(default, deserialize_with = "present")]
+    pub degraded: Option<String>,
     /// Instruments it may enter.
     pub instruments: Vec<Symbol>,
     /// Directions it may take.
     pub directions: Vec<Direction>,
     /// How far its protective stops may lie.
     pub stop_distance: StopDistance,
+    /// `account:market`; none: only the file decides on it. Made of both when the rulebook is compiled.
+    #[serde(skip)]
+    pub concern: Option<ConcernId>,
+}
+
+/// An optional key that, where given, has a value.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    T::deserialize(deserializer).map(Some)
+}
+
+impl Strategy {
+    /// Whether controllers mean it by this id.
+    pub fn has_id(&self, id: &ControlId) -> bool {
+        self.id() == id.as_str()
+    }
+
+    /// What controllers call it.
+    pub fn id(&self) -> &str {
+        self.strategy_id.as_ref().map_or(self.name.as_str(), ControlId::as_str)
+    }
+
+    /// Why it cannot run, if it cannot. Instruments that are not configured refuse the rulebook already.
+    pub fn not_runnable(&self) -> Option<String> {
+        if self.status == StrategyStatus::Paused {
+            return Some(format!("rules/strategies/{}.yaml pauses it; a person changes that", self.name));
+        }
+        self.instruments
+            .is_empty()
+            .then(|| format!("rules/strategies/{}.yaml lists no instrument", self.name))
+    }
 }

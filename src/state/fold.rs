@@ -67,6 +67,7 @@ pub fn fold(
                     store.insert_closed_order(&ClosedOrder { order_id: *order_id, strategy, end: *end })?;
                 }
             }
+            Change::Control(change) => store.apply_to_decisions(seq, change)?,
             Change::Council(change) => store.apply_to_cases(seq, change)?,
             Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
             _ => {}

@@ -2,6 +2,7 @@
 //! caches; `spoolgate rebuild` makes them again from the ledger.
 
 pub mod cases;
+pub mod decisions;
 pub mod fold;
 pub mod lineage;
 pub mod store;

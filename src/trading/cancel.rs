@@ -7,6 +7,7 @@ use super::order::{Order, OrderEnd, OrderRole};
 use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
 use crate::wire::orders::CancelOrder;
+use crate::wire::time::Time;
 
 /// Decides a cancel. With an entry goes its protective stop, unless that protects what has filled.
 pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Context) -> Verdict {
@@ -14,14 +15,14 @@ pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Contex
     let rows = checks::run(&subject);
     let accepted = checks::first_failed(&rows).is_none();
     let changes = match subject.target {
-        Some(order) if accepted => close(book, order, ctx),
+        Some(order) if accepted => close(book, order, ctx.now),
         _ => Vec::new(),
     };
     Verdict { checks: rows, accepted, headroom: None, changes }
 }
 
-fn close(book: &Book, order: &Order, ctx: &Context) -> Vec<Change> {
-    let at = ctx.now;
+/// Takes an order out of the book, and with an entry its protective stop, unless that protects what has filled.
+pub(super) fn close(book: &Book, order: &Order, at: Time) -> Vec<Change> {
     let mut changes = vec![Change::OrderClosed { order_id: order.order_id, end: OrderEnd::Cancelled, at }];
     let stop = book.orders.get(&order.order_id.stop()).filter(|_| order.role == OrderRole::Entry);
     if let Some(stop) = stop.filter(|stop| stop.leaves().is_zero()) {

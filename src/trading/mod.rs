@@ -11,6 +11,7 @@ pub mod headroom;
 pub mod market;
 pub mod order;
 pub mod pricing;
+pub mod reconcile;
 pub mod requests;
 pub mod risk;
 pub mod submit;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::Change;
 use super::order::OrderEnd;
+use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Principal, StrategyName};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::time::Time;
@@ -27,6 +28,10 @@ pub struct Context<'a> {
     pub rulebook_fault: Option<&'a str>,
     /// The order that a cancel names, if it is not open any more; the host looks it up.
     pub closed_order: Option<&'a ClosedOrder>,
+    /// Why control lets the strategy enter nothing: it is paused, stands by, or may only exit; none: it does.
+    pub paused: Option<&'a str>,
+    /// What limits on size and risk are multiplied by, in risk mode `reduced`; none: they stand as they are.
+    pub limit_factor: Option<Amount>,
 }
 
 /// An order that is no longer open, as far as a cancel needs it.

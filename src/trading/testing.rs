@@ -154,6 +154,8 @@ pub(super) struct World {
     pub clock_fault: Option<&'static str>,
     pub rulebook_fault: Option<&'static str>,
     pub closed: Option<ClosedOrder>,
+    pub paused: Option<&'static str>,
+    pub limit_factor: Option<Amount>,
 }
 
 impl World {
@@ -169,6 +171,8 @@ impl World {
             clock_fault: None,
             rulebook_fault: None,
             closed: None,
+            paused: None,
+            limit_factor: None,
         };
         world.apply(&[Change::AccountAdjusted { amount: a("5000") }]);
         world.bar("6800", "6800", "6800", "6800");
@@ -195,6 +199,8 @@ impl World {
             clock_fault: self.clock_fault,
             rulebook_fault: self.rulebook_fault,
             closed_order: self.closed.as_ref(),
+            paused: self.paused,
+            limit_factor: self.limit_factor,
         };
         run(self, &ctx)
     }

@@ -106,6 +106,10 @@ codes! {
     MarketRefused = "MARKET_REFUSED", Refused, "mend the market file or its options";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
+    /// A control decision was refused; `data.errors` says for what.
+    ControlRejected = "CONTROL_REJECTED", Refused, "see data.errors and data.validation (docs/control.md), then decide again under a new decision_id";
+    /// A control decision could not be completed; nothing changed.
+    ControlFailed = "CONTROL_FAILED", Refused, "send the same decision again, with the same decision_id and a fresh id";
     /// The request could not be handled three times in a row.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.

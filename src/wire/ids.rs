@@ -82,6 +82,26 @@ names! {
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 32
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'));
+    /// The id of a control decision, or of a strategy as controllers name it (a uuid will do).
+    ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
+    /// An account or a market of a concern, such as `paper` or `btc-usd`.
+    ConcernPart, "account or market", "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 64 && t.bytes().all(part_byte);
+    /// A concern: `account:market`, as far as its letters go.
+    ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 129 && t.bytes().all(|b| part_byte(b) || b == b':');
+}
+
+impl ConcernId {
+    /// The concern of an account and a market.
+    pub fn of(account: &ConcernPart, market: &ConcernPart) -> ConcernId {
+        ConcernId(format!("{account}:{market}"))
+    }
+}
+
+fn part_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'/' | b'-')
 }
 
 fn starts_alphanumeric(text: &str) -> bool {

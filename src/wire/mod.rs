@@ -6,6 +6,7 @@ pub mod admission;
 pub mod amount;
 pub mod answer;
 pub mod code;
+pub mod control;
 pub mod council;
 pub mod envelope;
 pub mod ids;

@@ -280,6 +280,8 @@ impl World {
             clock_fault: self.faults.clock.then_some("clock"),
             rulebook_fault: self.faults.rulebook.then_some("rules"),
             closed_order: None,
+            paused: None,
+            limit_factor: None,
         };
         run(self, &ctx)
     }

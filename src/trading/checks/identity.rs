@@ -1,6 +1,6 @@
 //! Whose order it is, for what, and why: duplicates, instrument, strategy, thesis.
 
-use super::{Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject};
+use super::{CONTROL, Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject};
 use crate::rules::strategies::{Direction, StrategyStatus};
 use crate::rules::theses::Thesis;
 use crate::trading::order::OrderRole;
@@ -50,7 +50,7 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Findi
     Finding::yes_no(fault, source)
 }
 
-/// The strategy is the sender's; for entries its file exists and says active.
+/// The strategy is the sender's; for entries its file exists, does not pause it, and control lets it run.
 pub(super) fn strategy_active(subject: &Subject) -> Finding {
     let Some(name) = subject.strategy else {
         let reason = "no such order, so nobody to compare the sender with";
@@ -65,10 +65,17 @@ pub(super) fn strategy_active(subject: &Subject) -> Finding {
     if subject.kind != Kind::Entry {
         return Finding::yes_no(None, PRINCIPALS);
     }
-    let fault = match subject.rules.strategies.get(name).map(|strategy| strategy.status) {
+    let strategy = subject.rules.strategies.get(name);
+    let fault = match strategy.map(|strategy| (strategy.status, &strategy.concern)) {
         None => Some(format!("strategy `{name}` has no file")),
-        Some(StrategyStatus::Paused) => Some(format!("strategy `{name}` is paused; it may only reduce")),
-        Some(StrategyStatus::Active) => None,
+        Some((StrategyStatus::Paused, _)) => Some(format!("strategy `{name}` is paused; it may only reduce")),
+        Some((StrategyStatus::Standby, None)) => {
+            Some(format!("strategy `{name}` stands by and is of no concern, so nothing can switch to it"))
+        }
+        Some(_) => match subject.ctx.paused {
+            Some(why) => return Finding::yes_no(Some(format!("strategy `{name}` {why}")), CONTROL),
+            None => None,
+        },
     };
     Finding::yes_no(fault, format!("strategies/{name}.yaml"))
 }

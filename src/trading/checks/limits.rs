@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, Subject};
+use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, SAFETY_REDUCED, Subject};
 use crate::rules::instruments::Instrument;
 use crate::trading::book::Book;
 use crate::trading::order::{Order, OrderRole};
@@ -41,30 +41,35 @@ enum Exposure {
     Unknown(Finding),
 }
 
-/// The limit `fraction x capital base`, or why there is none.
-fn limit_of(facts: &OrderFacts, fraction: Amount) -> Result<Amount, &'static str> {
+/// The limit `fraction x capital base`, reduced where the risk mode says so, or why there is none.
+fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<Amount, &'static str> {
     let base = facts.capital_base.ok_or(NO_EQUITY)?;
-    base.checked_mul(fraction).ok_or(NOT_EXACT)
+    subject.reduced(fraction).and_then(|fraction| base.checked_mul(fraction)).ok_or(NOT_EXACT)
+}
+
+fn source_of(subject: &Subject) -> &'static str {
+    if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY }
 }
 
 /// What this order could lose down to its stop, with slippage and fees both ways, plus, where it adds to
 /// a position or to pending entries of the same strategy, symbol and direction, what those could lose.
 /// At most `max_single_trade_risk` x capital base.
 pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = source_of(subject);
     let Some(instrument) = subject.instrument else {
-        return Finding::unknown("usd", SAFETY, NO_INSTRUMENT);
+        return Finding::unknown("usd", source, NO_INSTRUMENT);
     };
-    let limit = match limit_of(facts, subject.rules.safety.max_single_trade_risk) {
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_trade_risk) {
         Ok(limit) => limit,
-        Err(reason) => return Finding::unknown("usd", SAFETY, reason),
+        Err(reason) => return Finding::unknown("usd", source, reason),
     };
     let Some(market) = facts.market else {
-        return Finding::unknown("usd", SAFETY, NO_MARKET);
+        return Finding::unknown("usd", source, NO_MARKET);
     };
     let Some(risk) = trade_risk(subject, facts, instrument, &market) else {
-        return Finding::unknown("usd", SAFETY, NOT_EXACT);
+        return Finding::unknown("usd", source, NOT_EXACT);
     };
-    Finding::compared(risk, limit, "usd", SAFETY).unless(limit.is_positive() && risk <= limit, || {
+    Finding::compared(risk, limit, "usd", source).unless(limit.is_positive() && risk <= limit, || {
         if limit.is_positive() { "the trade could lose too much down to its stop" } else { NO_BASE }
     })
 }
@@ -189,22 +194,24 @@ fn own_worst_case(
 
 /// The worst case of the symbol with this order: at most `max_single_position` x capital base.
 pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = source_of(subject);
     let Some(instrument) = subject.instrument else {
-        return Finding::unknown("usd", SAFETY, NO_INSTRUMENT);
+        return Finding::unknown("usd", source, NO_INSTRUMENT);
     };
-    let limit = match limit_of(facts, subject.rules.safety.max_single_position) {
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_position) {
         Ok(limit) => limit,
-        Err(reason) => return Finding::unknown("usd", SAFETY, reason),
+        Err(reason) => return Finding::unknown("usd", source, reason),
     };
     let Some(price) = facts.notional_price else {
-        return Finding::unknown("usd", SAFETY, NO_MARKET);
+        return Finding::unknown("usd", source, NO_MARKET);
     };
     let Some(worst) = own_worst_case(subject, facts, instrument, price) else {
-        return Finding::unknown("usd", SAFETY, NOT_EXACT);
+        return Finding::unknown("usd", source, NOT_EXACT);
     };
     judge(
         worst.notional,
         limit,
+        source,
         worst.units <= worst.units_before,
         "the position in this symbol could grow too large",
     )
@@ -213,12 +220,13 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Find
 /// The worst cases of all symbols with this order: at most `max_total_exposure` x capital base. A symbol
 /// with anything open needs a fresh price.
 pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Finding {
-    let limit = match limit_of(facts, subject.rules.safety.max_total_exposure) {
+    let source = source_of(subject);
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_total_exposure) {
         Ok(limit) => limit,
-        Err(reason) => return Finding::unknown("usd", SAFETY, reason),
+        Err(reason) => return Finding::unknown("usd", source, reason),
     };
     let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
-        return Finding::unknown("usd", SAFETY, NO_MARKET);
+        return Finding::unknown("usd", source, NO_MARKET);
     };
     let mut sum = Amount::ZERO;
     let mut is_worse = true;
@@ -232,11 +240,11 @@ pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Findi
             }),
         };
         let Some(total) = notional.and_then(|notional| sum.checked_add(notional)) else {
-            return Finding::unknown("usd", SAFETY, NOT_EXACT);
+            return Finding::unknown("usd", source, NOT_EXACT);
         };
         sum = total;
     }
-    judge(sum, limit, !is_worse, "all positions together could grow too large")
+    judge(sum, limit, source, !is_worse, "all positions together could grow too large")
 }
 
 fn exposures(subject: &Subject, facts: &OrderFacts) -> Vec<Exposure> {
@@ -278,8 +286,14 @@ fn is_open(book: &Book, symbol: &Symbol) -> bool {
 
 /// A book over its limit by a move of prices still takes what does not make it worse; a capital base of 0
 /// takes nothing.
-fn judge(value: Amount, limit: Amount, is_harmless: bool, reason: &'static str) -> Finding {
-    let finding = Finding::compared(value, limit, "usd", SAFETY);
+fn judge(
+    value: Amount,
+    limit: Amount,
+    source: &'static str,
+    is_harmless: bool,
+    reason: &'static str,
+) -> Finding {
+    let finding = Finding::compared(value, limit, "usd", source);
     if !limit.is_positive() {
         return finding.unless(false, || NO_BASE);
     }

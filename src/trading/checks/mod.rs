@@ -27,6 +27,12 @@ const INSTRUMENTS: &str = "instruments.yaml";
 const PRINCIPALS: &str = "principals.yaml";
 /// Source of what the book or the gate says.
 const STATE: &str = "state";
+/// Source of what control decisions say.
+const CONTROL: &str = "control";
+/// Source of limits in `rules/safety.yaml` in risk mode `reduced`.
+const SAFETY_REDUCED: &str = "safety.yaml (reduced)";
+/// Source of filters in risk mode `reduced`.
+const INSTRUMENTS_REDUCED: &str = "instruments.yaml (reduced)";
 /// Source of what the wire contract says.
 const CONTRACT: &str = "contract";
 

@@ -1,6 +1,9 @@
 //! The order itself: digits, tick, lot, notional, size, what it may reduce.
 
-use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, SAFETY, STATE, Subject};
+use super::{
+    CONTRACT, Finding, INSTRUMENTS, INSTRUMENTS_REDUCED, Kind, OrderFacts, SAFETY, SAFETY_REDUCED, STATE,
+    Subject,
+};
 use crate::trading::class::Class;
 use crate::trading::pricing::notional_price;
 use crate::wire::amount::Amount;
@@ -88,14 +91,17 @@ pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> Finding {
 
 /// The notional is at most `max_order_value`.
 pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY };
     let Some(instrument) = subject.instrument else {
-        return Finding::unknown("usd", SAFETY, NO_INSTRUMENT);
+        return Finding::unknown("usd", source, NO_INSTRUMENT);
     };
     let Some(notional) = facts.notional(instrument) else {
-        return Finding::unknown("usd", SAFETY, no_notional(facts));
+        return Finding::unknown("usd", source, no_notional(facts));
     };
-    let limit = subject.rules.safety.max_order_value;
-    Finding::compared(notional, limit, "usd", SAFETY)
+    let Some(limit) = subject.reduced(subject.rules.safety.max_order_value) else {
+        return Finding::unknown("usd", source, NOT_EXACT);
+    };
+    Finding::compared(notional, limit, "usd", source)
         .unless(notional <= limit, || "the order is worth more than one order may be")
 }
 
@@ -105,11 +111,15 @@ fn no_notional(facts: &OrderFacts) -> &'static str {
 
 /// The size is at most the instrument's `max_size`.
 pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = if subject.ctx.limit_factor.is_some() { INSTRUMENTS_REDUCED } else { INSTRUMENTS };
     let Some(instrument) = subject.instrument else {
-        return Finding::unknown("size", INSTRUMENTS, NO_INSTRUMENT);
+        return Finding::unknown("size", source, NO_INSTRUMENT);
     };
-    Finding::compared(facts.size, instrument.max_size, "size", INSTRUMENTS)
-        .unless(facts.size <= instrument.max_size, || "larger than one order may be")
+    let Some(limit) = subject.reduced(instrument.max_size) else {
+        return Finding::unknown("size", source, NOT_EXACT);
+    };
+    Finding::compared(facts.size, limit, "size", source)
+        .unless(facts.size <= limit, || "larger than one order may be")
 }
 
 /// An order against the strategy's position is at most what is left to reduce. At fill it is clamped to

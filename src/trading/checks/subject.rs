@@ -136,6 +136,14 @@ impl<'a> Subject<'a> {
         }
     }
 
+    /// A limit on size or risk in the risk mode in force. None if it cannot be computed exactly.
+    pub fn reduced(&self, limit: Amount) -> Option<Amount> {
+        match self.ctx.limit_factor {
+            Some(factor) => limit.checked_mul(factor),
+            None => Some(limit),
+        }
+    }
+
     /// Makes it the same request with another size.
     pub fn resize(&mut self, size: Amount) {
         if let Some(facts) = &mut self.order {

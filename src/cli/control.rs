@@ -1,0 +1,82 @@
+//! `spoolgate control`: one decision on a concern, from a person or a controller.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::control::ControlResponse;
+
+use super::handover::{self, Handed, Person};
+use super::output::Output;
+use super::sign;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Sign a control decision, have it decided, print the answer.
+    #[command(
+        after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply switch.json --as hermes --key hermes.key\n  spoolgate --format json control apply - < resume.json | jq .data.result\n\nThe file holds the payload, docs/control.md says which; `\"dry_run\": true` in it only asks what would be. The exit code is that of the answer."
+    )]
+    Apply(ApplyArgs),
+}
+
+/// Apply a decision.
+#[derive(clap::Args)]
+pub struct ApplyArgs {
+    /// File with the decision, a JSON object; `-` for standard input.
+    file: PathBuf,
+    #[command(flatten)]
+    by: Person,
+    /// Key file; absent: the gate's own copy in this home's keyring.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let Command::Apply(ApplyArgs { file, by, key }) = command;
+    let payload = sign::read_text(file, "decision")?;
+    let key = sign::key_of(home, &by.person, key.as_deref())?;
+    let envelope = handover::sign(&key, &by.person, "control.apply", &payload, None, None, None)?;
+    let answer: Option<Answer> = match handover::decide(home, envelope.to_json().as_bytes())? {
+        Handed::Answered(bytes) => Some(serde_json::from_slice(&bytes).context("the gate's answer")?),
+        Handed::TimedOut => None,
+    };
+    let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
+    let said = said.and_then(|data| serde_json::from_str::<ControlResponse>(data.get()).ok());
+    if let Some(said) = said.filter(|_| !output.is_json()) {
+        print(&said, output)?;
+    }
+    handover::report(answer.as_ref(), output, |answer| format!("ledger line {}", answer.audit_ref))
+}
+
+fn print(said: &ControlResponse, output: &Output) -> Result<()> {
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let joined = |texts: Vec<String>| or_dash(Some(texts.join(", ")).filter(|text| !text.is_empty()));
+    let status = match said.result.would_be {
+        Some(would_be) => format!("{}; would be {}", said.status.as_str(), would_be.as_str()),
+        None => said.status.as_str().to_owned(),
+    };
+    let rows: Vec<Vec<String>> = [
+        ("status", status),
+        ("action", or_dash(said.action.clone())),
+        ("concern", or_dash(said.concern_id.as_ref().map(ToString::to_string))),
+        ("from", or_dash(said.from_strategy_id.as_ref().map(ToString::to_string))),
+        ("to", or_dash(said.to_strategy_id.as_ref().map(ToString::to_string))),
+        ("risk mode", or_dash(said.risk_mode.map(|mode| mode.as_str().to_owned()))),
+        ("cancelled", joined(said.result.cancelled_orders.iter().map(ToString::to_string).collect())),
+        (
+            "positions kept",
+            joined(
+                said.result.positions_kept.iter().map(|p| format!("{} {}", p.strategy, p.symbol)).collect(),
+            ),
+        ),
+        ("warnings", joined(said.warnings.clone())),
+        ("errors", joined(said.errors.iter().map(|fault| fault.as_str().to_owned()).collect())),
+    ]
+    .into_iter()
+    .map(|(name, value)| vec![name.to_owned(), super::output::plain(&value)])
+    .collect();
+    output.table(&["decision", ""], &[], &rows)
+}
