@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 45] = [
+const COMMANDS: [&str; 50] = [
     "",
     "demo",
     "init",
@@ -47,6 +47,11 @@ const COMMANDS: [&str; 45] = [
     "council dissent",
     "council wait",
     "admit",
+    "admit evaluate",
+    "admit admit",
+    "admit check",
+    "admit health",
+    "admit invalidate",
     "admit verify",
     "control",
     "control apply",

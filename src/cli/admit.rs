@@ -6,25 +6,79 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::Serialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
+use spoolgate::admission::Receipt;
 use spoolgate::home::open::read_genesis;
 use spoolgate::home::read::real_seams;
 use spoolgate::ledger::note::VerifierKey;
 use spoolgate::ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::{DomainPart, Principal};
+use spoolgate::wire::orders::CheckResult;
 
+use super::handover::{self, Handed, Person};
 use super::output::Output;
+use super::sign;
 
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Ask whether a task may come into being; an ALLOW is reserved, and forwarded where the file says so.
+    #[command(
+        after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
+    )]
+    Evaluate(AskArgs),
+    /// The same, and forward an ALLOW to spool/forward/<surface>.
+    #[command(after_help = "Examples:\n  spoolgate admit admit task.json --as research-bot --id task-001")]
+    Admit(AskArgs),
+    /// The same, changing nothing: nothing is reserved or forwarded.
+    #[command(
+        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot && echo it would be admitted"
+    )]
+    Check(AskArgs),
+    /// Show which policies there are, and whether anything can be admitted under them.
+    #[command(after_help = "Examples:\n  spoolgate admit health\n  spoolgate --format json admit health")]
+    Health(Person),
+    /// Forget what policy commands delivered, and read the rule files anew at once.
+    #[command(
+        after_help = "Examples:\n  spoolgate admit invalidate\n  spoolgate admit invalidate --profile default"
+    )]
+    Invalidate(InvalidateArgs),
     /// Check that a forwarded file is what the gate admitted.
     #[command(
         after_help = "Examples:\n  spoolgate admit verify spool/forward/api/r-42.json\n  spoolgate admit verify r-42.json --log-key 'example.org/log+1a2b3c4d+AZ...'\n\nExit codes: 0 genuine, 1 forged or changed, 2 no forwarded file.\nThe key of a log is shown by `spoolgate audit verify`."
     )]
     Verify(VerifyArgs),
+}
+
+/// Ask about a task.
+#[derive(clap::Args)]
+pub struct AskArgs {
+    /// File with the body, a JSON object; `-` for standard input.
+    file: PathBuf,
+    /// Who asks.
+    #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
+    source: Principal,
+    /// Key file; absent: the gate's own copy in this home's keyring.
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Id of the request, which is that of the task; absent: a random one.
+    #[arg(long)]
+    id: Option<String>,
+}
+
+/// Forget delivered policies.
+#[derive(clap::Args)]
+pub struct InvalidateArgs {
+    /// Only those of this profile, in whatever domain.
+    #[arg(long, value_name = "PROFILE", value_parser = DomainPart::parse)]
+    profile: Option<DomainPart>,
+    #[command(flatten)]
+    by: Person,
 }
 
 /// Check that a forwarded file is what the gate admitted.
@@ -40,8 +94,101 @@ pub struct VerifyArgs {
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
+        Command::Evaluate(args) => ask(home, "admission.evaluate", args, output),
+        Command::Admit(args) => ask(home, "admission.admit", args, output),
+        Command::Check(args) => ask(home, "admission.check", args, output),
+        Command::Health(by) => health(home, by, output),
+        Command::Invalidate(args) => invalidate(home, args, output),
         Command::Verify(args) => verify(home, args, output),
     }
+}
+
+/// The answer to an admission request.
+#[derive(Deserialize)]
+struct Answered {
+    receipt: Receipt,
+    checks: Vec<CheckResult>,
+}
+
+fn ask(home: &Path, action: &str, args: &AskArgs, output: &Output) -> Result<Exit> {
+    let key = sign::key_of(home, &args.source, args.key.as_deref())?;
+    let body = sign::read_text(&args.file, "body")?;
+    let request = handover::sign(&key, &args.source, action, &body, None, args.id.as_deref(), None)?;
+    let answer: Option<Answer> = match handover::decide(home, request.to_json().as_bytes())? {
+        Handed::Answered(bytes) => Some(serde_json::from_slice(&bytes).context("the gate's answer")?),
+        Handed::TimedOut => None,
+    };
+    let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
+    let said = said.and_then(|data| serde_json::from_str::<Answered>(data.get()).ok());
+    if let Some(said) = said.filter(|_| !output.is_json()) {
+        print_answered(&said, output)?;
+    }
+    handover::report(answer.as_ref(), output, |answer| format!("allowed (ledger line {})", answer.audit_ref))
+}
+
+fn print_answered(said: &Answered, output: &Output) -> Result<()> {
+    let Receipt { receipt_id, dry_run, effective_counters: counters, forwarded_to, .. } = &said.receipt;
+    let amount = |value: Option<Amount>| value.map_or_else(|| "-".to_owned(), |n| n.normalized().to_string());
+    let rows: Vec<Vec<String>> = said
+        .checks
+        .iter()
+        .map(|row| {
+            let passed = if row.passed { "ok" } else { "FAILED" };
+            let why = row.reason.as_deref().unwrap_or_default();
+            [&*row.check_name, passed, &amount(row.value), &amount(row.limit), &*row.source, why]
+                .map(super::output::plain)
+                .to_vec()
+        })
+        .collect();
+    output.table(&["check", "", "value", "limit", "source", "why"], &["value", "limit"], &rows)?;
+    let budget = counters.recursion_budget_remaining.map(|left| format!(", budget left {left}"));
+    let dry_run = if *dry_run { ", dry run" } else { "" };
+    let forwarded = forwarded_to.as_ref().map(|path| format!(", forwarded to spool/{path}"));
+    output.line(&super::output::plain(&format!(
+        "receipt {receipt_id}{dry_run}{}{}",
+        budget.unwrap_or_default(),
+        forwarded.unwrap_or_default()
+    )))
+}
+
+fn health(home: &Path, by: &Person, output: &Output) -> Result<Exit> {
+    let answer = handover::ask(home, &by.person, "admission.health", &json!({}))?;
+    let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
+    let said = said.and_then(|data| serde_json::from_str::<Value>(data.get()).ok());
+    let policies = said.as_ref().and_then(|said| said.pointer("/AdmissionHealth/policies")?.as_array());
+    if let Some(policies) = policies.filter(|_| !output.is_json()) {
+        let rows: Vec<Vec<String>> = policies.iter().map(health_row).collect();
+        output.table(&["tenant", "surface", "profile", "version", "max depth", ""], &["max depth"], &rows)?;
+    }
+    let fault = said.as_ref().and_then(|said| said.pointer("/AdmissionHealth/rulebook_fault")?.as_str());
+    let fault = fault.map(|fault| format!("nothing is admitted: the rule files cannot be used: {fault}"));
+    handover::report(answer.as_ref(), output, |answer| {
+        fault.unwrap_or_else(|| format!("the rule files are in force (ledger line {})", answer.audit_ref))
+    })
+}
+
+fn health_row(policy: &Value) -> Vec<String> {
+    let text = |key: &str| match policy.get(key) {
+        Some(Value::String(text)) => super::output::plain(text),
+        Some(Value::Null) | None => "-".to_owned(),
+        Some(other) => other.to_string(),
+    };
+    let state = policy.get("error").and_then(Value::as_str).unwrap_or("ready");
+    let mut row: Vec<String> =
+        ["tenant", "surface", "profile", "policy_version", "max_spawn_depth"].map(text).to_vec();
+    row.push(super::output::plain(state));
+    row
+}
+
+fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exit> {
+    let (action, payload) = match &args.profile {
+        Some(profile) => ("admission.cache_invalidate", json!({"policy_profile_id": profile})),
+        None => ("admission.cache_clear", json!({})),
+    };
+    handover::administer(home, &args.by.person, action, &payload, output, |answer| {
+        let domains = handover::value(answer, "PoliciesForgotten", "domains");
+        format!("forgotten: {domains}; rule files are read anew (ledger line {})", answer.audit_ref)
+    })
 }
 
 /// The key of the log and its origin.

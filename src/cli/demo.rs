@@ -29,6 +29,7 @@ use spoolgate::wire::time::Time;
 use super::demo_control::CONTROL;
 use super::demo_council::{CASE, COUNCIL};
 use super::demo_script::{Act, CLOSE, DAY, Step};
+use super::demo_tasks::TASKS;
 use super::output::Output;
 use super::{audit, council, handover, init, look};
 
@@ -87,7 +88,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         }
     };
     let mut demo = Demo::prepare(&root)?;
-    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).chain(CONTROL).collect();
+    let mut steps: Vec<&Step> = DAY.iter().chain(COUNCIL).chain(CONTROL).chain(TASKS).collect();
     steps.sort_by_key(|step| step.at);
     for step in steps {
         demo.play(step)?;
@@ -130,7 +131,7 @@ impl Demo {
             orders: BTreeMap::new(),
             told: Vec::new(),
         };
-        let speakers = COUNCIL.iter().chain(CONTROL).filter_map(|step| match step.act {
+        let speakers = COUNCIL.iter().chain(CONTROL).chain(TASKS).filter_map(|step| match step.act {
             Act::Request(who, ..) => Some(who),
             _ => None,
         });
@@ -314,6 +315,9 @@ impl Demo {
         output.line(&format!("  one decision        spoolgate --home {home} audit show buy-big"))?;
         output.line(&format!("  the council's case  spoolgate --home {home} council show {CASE}"))?;
         output.line(&format!("  what runs           spoolgate --home {home} strategies list"))?;
+        output.line(&format!(
+            "  admitted tasks      {home}/spool/forward/agents/   (spoolgate admit verify FILE)"
+        ))?;
         output.line(&format!("  a role's brief      {home}/council/cases/{CASE}/briefs/"))?;
         output.line(&format!("  verify without us   python3 examples/verify_ledger.py {home}/audit"))?;
         Ok(if report.ok && same { Exit::Success } else { Exit::LedgerCorrupt })
@@ -347,6 +351,18 @@ fn control_says(decision: &Decision) -> Option<String> {
     Some(format!("{}{told}", said.status.as_str()))
 }
 
+/// What a receipt says in short; nothing for what has none.
+fn admission_says(decision: &Decision) -> Option<String> {
+    let receipt = decision.receipt.as_ref()?;
+    let left = receipt.effective_counters.recursion_budget_remaining;
+    Some(
+        left.map_or_else(
+            || "allowed".to_owned(),
+            |left| format!("allowed; {left} left of the tree's budget"),
+        ),
+    )
+}
+
 /// A row of the day's table.
 fn row(told: &Told) -> Vec<String> {
     let decision = &told.outcome.decision;
@@ -376,7 +392,8 @@ fn row(told: &Told) -> Vec<String> {
         }
         (None, None) => {
             let why = decision.order_id.map(|order| order.to_string());
-            let why = why.or_else(|| control_says(decision)).unwrap_or_else(|| council_says(decision));
+            let why = why.or_else(|| control_says(decision)).or_else(|| admission_says(decision));
+            let why = why.unwrap_or_else(|| council_says(decision));
             ("accepted".to_owned(), why)
         }
     };

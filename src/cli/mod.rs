@@ -10,6 +10,7 @@ mod demo;
 mod demo_control;
 mod demo_council;
 mod demo_script;
+mod demo_tasks;
 mod halt;
 mod handle;
 mod handover;
@@ -110,8 +111,11 @@ enum Command {
         after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
-    /// Admission of tasks: is a forwarded file genuine?
-    #[command(subcommand, after_help = "Examples:\n  spoolgate admit verify r-42.json")]
+    /// Admission of tasks: may one come into being, was a forwarded one admitted?
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate admit admit task.json --as research-bot --id task-001\n  spoolgate admit verify spool/forward/agents/r-42.json"
+    )]
     Admit(admit::Command),
     /// Decide what runs on a concern.
     #[command(

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::cases::CASES_PER_BATCH;
 use super::open::{Home, HomeError};
+use crate::admission::lineage;
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
@@ -78,6 +79,9 @@ impl Home {
         let seq = self.next_seq(pending);
         fold(&mut self.state, &self.store, &mut self.outstanding, seq, &record)?;
         self.cases_decided += usize::from(matches!(record, Record::Council(_)));
+        if record.changes().iter().any(is_forgetting) {
+            self.watched.want();
+        }
         pending.bytes = pending.bytes.saturating_add(body.len());
         pending.bodies.push((record.kind(), body));
         pending.records.push(record);
@@ -477,6 +481,11 @@ impl Home {
     fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
         blob(self.seams.disk.as_ref(), digest)
     }
+}
+
+/// Whether somebody wants policies read anew.
+fn is_forgetting(change: &Change) -> bool {
+    matches!(change, Change::Admission(lineage::Change::PoliciesForgotten { .. }))
 }
 
 /// The content of this digest; none if it is missing or does not hash to its name.

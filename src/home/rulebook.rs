@@ -32,9 +32,16 @@ pub struct Watched {
     since_ms: u64,
     /// When the files were last looked at.
     looked_ms: Option<u64>,
+    /// Whether somebody wants them taken as they are now, settled or not.
+    wanted: bool,
 }
 
 impl Watched {
+    /// Has the next batch take the files as they are then.
+    pub(super) fn want(&mut self) {
+        self.wanted = true;
+    }
+
     /// Why the files could not be used.
     pub(super) fn fault(&self) -> Option<&str> {
         self.last.as_ref()?.as_ref().err().map(String::as_str)
@@ -116,6 +123,7 @@ impl Home {
     /// # Errors
     /// What the disk says while keeping a new rulebook.
     pub(super) fn look_at_rules(&mut self, now: Time, at_once: bool) -> Result<Vec<Record>, HomeError> {
+        let at_once = std::mem::take(&mut self.watched.wanted) || at_once;
         let monotonic_ms = self.seams.clock.monotonic_ms();
         let looked_lately =
             self.watched.looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < SETTLE_MS);
