@@ -143,18 +143,19 @@ pub fn unreadable(fault: &str) -> Evaluation {
 pub fn evaluate(question: &Question<'_>) -> Evaluation {
     let mut rows = Rows::default();
     rows.yes_no(Reason::MissingFields, None, CONTRACT);
-    rows.yes_no(Reason::DomainDenied, domain_fault(question), PRINCIPALS);
-    let path = format!("rules/admission/{}.yaml", question.domain);
-    rows.yes_no(Reason::PolicyUnavailable, question.policy.as_ref().err().cloned(), path.clone());
-    // Without the right or a policy there is nothing to measure by, and nothing of the tree is told.
-    let (Ok(limits), None) = (&question.policy, &rows.denied) else {
-        return rows.done(Counters::default(), None);
-    };
-    let limits = limits.each();
     let needs_causality = question.payload_kind != LEASE;
     let missing = (needs_causality && question.causality.is_none())
         .then(|| format!("a `{}` needs causality", question.payload_kind));
     rows.yes_no(Reason::MissingCausality, missing, CONTRACT);
+    let stranger = domain_fault(question);
+    let path = format!("rules/admission/{}.yaml", question.domain);
+    rows.yes_no(Reason::DomainDenied, stranger.clone(), PRINCIPALS);
+    rows.yes_no(Reason::PolicyUnavailable, question.policy.as_ref().err().cloned(), path.clone());
+    // Without the right or a policy there is nothing to measure by, and nothing of the tree is told.
+    let (Ok(limits), None) = (&question.policy, stranger) else {
+        return rows.done(Counters::default(), None);
+    };
+    let limits = limits.each();
     let mut counters = Counters::default();
     let mut admitted = None;
     if let Some(causality) = question.causality {

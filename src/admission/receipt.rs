@@ -56,12 +56,12 @@ macro_rules! reasons {
 reasons! {
     /// The body or the causality lacks something, or holds what does not belong there.
     MissingFields = "missing_fields";
+    /// Every payload kind but `lease` needs causality.
+    MissingCausality = "missing_causality";
     /// The key may not speak for this tenant, surface and profile.
     DomainDenied = "domain_denied";
     /// There is no such policy, it cannot be read, or a command that it names gave no usable answer.
     PolicyUnavailable = "policy_unavailable";
-    /// Every payload kind but `lease` needs causality.
-    MissingCausality = "missing_causality";
     /// The parent is not recorded in the tree.
     UnknownParent = "unknown_parent";
     /// The receipt is not that of a task of the tree, or a root names one.
