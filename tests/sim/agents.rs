@@ -25,6 +25,8 @@ pub struct Keys {
     pub solo: SignKey,
     /// Those around the council, by name and role: who proposes, and who speaks.
     pub council: [(&'static str, &'static str, SignKey); 3],
+    /// Decides what runs.
+    pub hermes: SignKey,
 }
 
 /// A file that was dropped.
@@ -60,6 +62,10 @@ pub struct Agents {
     unfinished: Vec<Unfinished>,
     /// Names and requests of cases that were asked for.
     cases: Vec<(String, String)>,
+    /// Trees that somebody wanted to open, and requests that asked for a task in them.
+    trees: Vec<(String, Vec<String>)>,
+    /// Control decisions that were sent, by id.
+    decisions: Vec<(String, String)>,
     /// Lines of orders that were accepted, for cancels; told by the simulation.
     pub accepted: Vec<u64>,
     /// What was dropped.
@@ -102,6 +108,8 @@ impl Agents {
             signed: Vec::new(),
             unfinished: Vec::new(),
             cases: Vec::new(),
+            trees: Vec::new(),
+            decisions: Vec::new(),
             accepted: Vec::new(),
             sent: Vec::new(),
         }
@@ -185,7 +193,7 @@ impl Agents {
         let mut name = format!("{id}.json");
         let mut origin = Origin::Flat;
         let durable = !self.dice.one_in(8);
-        let bytes = match self.dice.below(27) {
+        let bytes = match self.dice.below(35) {
             0 => self.signed(&id, "portfolio.get", "{}", now),
             1 => self.signed(&id, "market.get", r#"{"symbol":"BTC-USD"}"#, now),
             2 => self.signed(&id, "fills.list", r#"{"since":"2020-01-01T00:00:00Z"}"#, now),
@@ -227,6 +235,8 @@ impl Agents {
                 return self.write_in_place(disk, &name, bytes);
             }
             20..=25 => self.for_the_council(&id, now),
+            26..=30 => self.task(&id, now),
+            31..=33 => self.control_decision(now, &id),
             _ => {
                 origin = Origin::Agent(Principal::parse("solo").unwrap());
                 sign(&self.keys.solo, "solo", &id, "portfolio.get", "{}", now)
@@ -262,6 +272,66 @@ impl Agents {
             r#"{{"request_id":"{case}","request_sha256":"{sha256}","verdict":{{"role":"{role}","verdict":"{stance}","confidence_score":0.9,"checklist_results":[{{"question":"q","answer":"a","pass":true}}],"concerns":["{id}"]}}}}"#
         );
         sign(key, name, id, "council.verdict", &payload, now)
+    }
+
+    /// A task that asks to be admitted: a root, or a child of one that may be there, with honest and other claims.
+    fn task(&mut self, id: &str, now: Time) -> Vec<u8> {
+        let opens = self.trees.is_empty() || self.dice.one_in(5);
+        let (root, parent) = if opens {
+            let root = if self.dice.one_in(2) { id.to_owned() } else { format!("tree-{}", self.trees.len()) };
+            self.trees.push((root.clone(), vec![id.to_owned()]));
+            (root, "null".to_owned())
+        } else {
+            let back = self.dice.up_to(2).min(self.trees.len() - 1);
+            let index = self.trees.len() - 1 - back;
+            let pick = self.dice.up_to(self.trees[index].1.len());
+            let (root, asked) = &mut self.trees[index];
+            // One past the last is the tree's name.
+            let parent = asked.get(pick).unwrap_or(root).clone();
+            asked.push(id.to_owned());
+            (root.clone(), format!("\"{parent}\""))
+        };
+        let claim = match self.dice.below(4) {
+            0 => format!(r#","spawn_depth":{}"#, self.dice.below(4)),
+            1 => format!(r#","recursion_budget_remaining":{}"#, self.dice.below(9)),
+            _ => String::new(),
+        };
+        let capability = ["plan", "search", "read", "shell"][self.dice.up_to(3)];
+        let action = ["admission.admit", "admission.admit", "admission.evaluate", "admission.check"]
+            [self.dice.up_to(3)];
+        let payload = format!(
+            r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"task","payload":{{"of":"{id}"}},"causality":{{"root_task_id":"{root}","parent_task_id":{parent},"capability_id":"{capability}"{claim}}}}}}}"#
+        );
+        let (name, _, key) = &self.keys.council[0];
+        sign(key, name, id, action, &payload, now)
+    }
+
+    /// A control decision, new or one that was sent before, as it was or with another reason.
+    fn control_decision(&mut self, now: Time, id: &str) -> Vec<u8> {
+        let n = self.decisions.len();
+        let again = n > 0 && self.dice.one_in(3);
+        let payload = if again {
+            let (decision, payload) = self.decisions[self.dice.up_to(n - 1)].clone();
+            if self.dice.one_in(3) { payload.replace("because", &format!("not {decision}")) } else { payload }
+        } else {
+            let what = [
+                r#""pause""#,
+                r#""resume""#,
+                r#""resume""#,
+                r#""switch","target_strategy_id":"trend","expected_active_strategy_id":"range""#,
+                r#""switch","target_strategy_id":"range""#,
+                r#""set_risk_mode","risk_mode":"reduced""#,
+                r#""set_risk_mode","risk_mode":"exits_only""#,
+                r#""set_risk_mode","risk_mode":"normal""#,
+            ][self.dice.up_to(7)];
+            let dry_run = self.dice.one_in(8);
+            let payload = format!(
+                r#"{{"decision_id":"dec-{n}","concern_id":"paper:btc-usd","account_id":"paper","market_symbol":"btc-usd","action":{what},"reason":"because","confidence":0.8,"dry_run":{dry_run}}}"#
+            );
+            self.decisions.push((format!("dec-{n}"), payload.clone()));
+            payload
+        };
+        sign(&self.keys.hermes, "hermes", id, "control.apply", &payload, now)
     }
 
     /// Writes a part of a file where the gate can see it.

@@ -36,6 +36,8 @@ impl Life {
         self.everything_is_somewhere()?;
         self.answers_stand()?;
         self.cases_stand()?;
+        self.trees_stand()?;
+        self.control_stands(home)?;
         for (path, bytes) in &self.reader.named {
             ensure!(self.disk.holds(path, bytes), "{} is no longer what lines name", path.display());
         }

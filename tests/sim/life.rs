@@ -31,7 +31,7 @@ use super::dice::Dice;
 use super::disk::{Fault, Lie, Medium, SimDisk};
 use super::ledger::Reader;
 
-const ORIGIN: &str = "spoolgate.invalid/simulation";
+pub(super) const ORIGIN: &str = "spoolgate.invalid/simulation";
 
 /// What happened, over all lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -206,11 +206,13 @@ impl Life {
                 ("code-auditor", "Code Auditor", SignKey::Hmac([18; 32])),
                 ("integration-engineer", "Integration Engineer", SignKey::Hmac([19; 32])),
             ],
+            hermes: SignKey::Hmac([20; 32]),
         };
         let now = clock.now();
         let mut first = Vec::new();
         let council = keys.council.iter().map(|(name, _, key)| (*name, key));
-        for (name, key) in [("trend-bot", &keys.bot), ("solo", &keys.solo)].into_iter().chain(council) {
+        let others = [("trend-bot", &keys.bot), ("solo", &keys.solo), ("hermes", &keys.hermes)];
+        for (name, key) in others.into_iter().chain(council) {
             keyring.insert(&key.verify_key()).unwrap();
             let payload = format!(
                 r#"{{"principal":"{name}","key_id":"{}","algorithm":"hmac-sha256"}}"#,

@@ -12,3 +12,4 @@ pub mod ledger;
 pub mod life;
 pub mod promises;
 pub mod stories;
+mod tasks;
