@@ -48,7 +48,7 @@ fn a_decision_from_the_command_line() {
     let (exit, again) = apply(&home, &file, &decision("d1", json!({})), &hermes);
     assert_eq!((exit, &again["data"]), (Some(0), &first["data"]));
     assert_ne!(again["auditRef"], first["auditRef"]);
-    let (exit, answer) = apply(&home, &file, &decision("d1", json!({"action": "resume"})), &hermes);
+    let (exit, answer) = apply(&home, &file, &decision("d1", json!({"reason": "another"})), &hermes);
     assert_eq!((exit, &answer["data"]["errors"]), (Some(1), &json!(["decision_id_conflict"])));
     assert_eq!(answer["error"]["code"], "CONTROL_REJECTED");
     let (exit, answer) = apply(&home, &file, r#"{"action":"keep"}"#, &hermes);
