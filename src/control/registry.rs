@@ -138,10 +138,15 @@ pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> 
         let mode = strategy.risk_mode;
         return Standing { status: strategy.status, mode, closed: only_exits(mode, "its file") };
     };
-    let now = state.of(rules, concern);
-    let mode = strategy.risk_mode.max(now.risk_mode);
-    let is_current = now.current.as_ref().is_some_and(|id| strategy.has_id(id));
-    let (status, closed) = match (strategy.status, is_current, now.paused) {
+    // Asked of every order, so without a look at the other strategies: at most one of a concern is active by its file.
+    let decided = state.concerns.get(concern);
+    let mode = strategy.risk_mode.max(decided.map_or(RiskMode::Normal, |decided| decided.risk_mode));
+    let is_current = match decided {
+        Some(decided) => decided.current.as_ref().is_some_and(|id| strategy.has_id(id)),
+        None => strategy.status == StrategyStatus::Active,
+    };
+    let is_paused = decided.is_some_and(|decided| decided.paused);
+    let (status, closed) = match (strategy.status, is_current, is_paused) {
         (StrategyStatus::Paused, ..) => (StrategyStatus::Paused, None),
         (_, true, true) => {
             let why = format!("is paused on `{concern}` by a control decision; it may only reduce");
@@ -149,7 +154,7 @@ pub fn standing(rules: &Rulebook, state: &ControlState, strategy: &Strategy) -> 
         }
         (_, true, false) => (StrategyStatus::Active, only_exits(mode, concern.as_str())),
         (_, false, _) => {
-            let why = match &now.current {
+            let why = match &state.of(rules, concern).current {
                 Some(current) => {
                     format!("stands by: `{current}` is current on `{concern}`; it may only reduce")
                 }

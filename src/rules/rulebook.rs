@@ -13,6 +13,7 @@ use super::safety::Safety;
 use super::strategies::{Strategy, StrategyStatus};
 use super::theses::{self, Thesis};
 use super::yaml;
+use crate::wire::admin::REASON_BYTES_MAX;
 use crate::wire::admission::Domain;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{ConcernId, Principal, StrategyName, Symbol, ThesisSlug};
@@ -327,6 +328,13 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
 
 fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), RulebookError> {
     same_name(path, stem, strategy.name.as_str())?;
+    // It stands in ledger lines and answers.
+    if strategy.degraded.as_ref().is_some_and(|why| why.trim().is_empty() || why.len() > REASON_BYTES_MAX) {
+        let message = format!(
+            "`degraded` gives a reason of 1 to {REASON_BYTES_MAX} bytes; leave it out if there is none"
+        );
+        return Err(RulebookError::new(path, None, message));
+    }
     let bounds = &strategy.stop_distance;
     if !bounds.min.is_positive() || bounds.max < bounds.min || bounds.max >= Amount::ONE {
         let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
@@ -491,6 +499,7 @@ mod tests {
             ),
             ("status: active\naccount: acc", "status: standby", "agent", "", "give both or none"),
             ("status: active\nrisk_mode: lax", "status: standby", "agent", "", "unknown variant `lax`"),
+            ("status: active\ndegraded: ' '", "status: standby", "agent", "", "`degraded` gives a reason"),
             ("status: idle", "status: standby", "agent", "", "unknown variant `idle`"),
             (
                 "status: active",

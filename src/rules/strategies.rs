@@ -77,13 +77,13 @@ pub struct Strategy {
     /// Its name; equals the file name.
     pub name: StrategyName,
     /// What controllers call it; absent: its name.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     pub strategy_id: Option<ControlId>,
     /// Account of its concern; with `market` or not at all.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     pub account: Option<ConcernPart>,
     /// Market of its concern.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     pub market: Option<ConcernPart>,
     /// Whether it may open positions.
     pub status: StrategyStatus,
@@ -91,7 +91,7 @@ pub struct Strategy {
     #[serde(default)]
     pub risk_mode: RiskMode,
     /// Why its execution is not to be trusted, as a person says; absent: nobody says so.
-    #[serde(default, deserialize_with = "present")]
+    #[serde(default)]
     pub degraded: Option<String>,
     /// Instruments it may enter.
     pub instruments: Vec<Symbol>,
@@ -102,15 +102,6 @@ pub struct Strategy {
     /// `account:market`; none: only the file decides on it. Made of both when the rulebook is compiled.
     #[serde(skip)]
     pub concern: Option<ConcernId>,
-}
-
-/// An optional key that, where given, has a value.
-fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
-where
-    D: serde::Deserializer<'de>,
-    T: Deserialize<'de>,
-{
-    T::deserialize(deserializer).map(Some)
 }
 
 impl Strategy {

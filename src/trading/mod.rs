@@ -35,4 +35,6 @@ mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_control;
+#[cfg(test)]
 mod tests_limits;

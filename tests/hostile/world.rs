@@ -154,7 +154,9 @@ impl World {
             let text = include_str!("../../rules/strategies/trend.yaml");
             write(
                 &format!("rules/strategies/{strategy}.yaml"),
-                &text.replace("name: trend", &format!("name: {strategy}")),
+                &text
+                    .replace("name: trend", &format!("name: {strategy}"))
+                    .replace("market: btc-usd", &format!("market: {strategy}")),
             );
             for n in 0..6 {
                 let slug = format!("{strategy}-{n}");
