@@ -27,7 +27,7 @@ use super::sign;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Ask whether a task may come into being; an ALLOW is reserved, and forwarded where the file says so.
+    /// Ask whether a task may come into being, and reserve its place.
     #[command(
         after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
     )]
@@ -40,10 +40,10 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate admit check task.json --as research-bot && echo it would be admitted"
     )]
     Check(AskArgs),
-    /// Show which policies there are, and whether anything can be admitted under them.
+    /// Show which policies there are and whether they can be used.
     #[command(after_help = "Examples:\n  spoolgate admit health\n  spoolgate --format json admit health")]
     Health(Person),
-    /// Forget what policy commands delivered, and read the rule files anew at once.
+    /// Forget what policy commands delivered; read rule files anew.
     #[command(
         after_help = "Examples:\n  spoolgate admit invalidate\n  spoolgate admit invalidate --profile default"
     )]
