@@ -70,8 +70,7 @@ impl<'a> Asked<'a> {
     /// Of a request that carries causality, or has to: its domain is the first of its key's.
     fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
         let text = authentic.envelope.causality.as_deref();
-        let value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let mut echo = Echo::of_causality(&value);
+        let mut echo = Echo::of_causality(text.unwrap_or_default());
         let grant = rules.principals.get(&authentic.envelope.source).and_then(|rule| rule.admission.as_ref());
         let domain = grant.and_then(|grant| grant.domains.first());
         echo.tenant_id = domain.map(|domain| domain.tenant.to_string());
