@@ -8,7 +8,7 @@ use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::state::Change;
 use crate::admission::evaluate::{self, Limits, Question};
 use crate::admission::lineage::{Delivered, Query};
-use crate::admission::receipt::{Claimed, Phase, Reason, Receipt, Verdict};
+use crate::admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
 use crate::admission::{Evaluation, lineage};
 use crate::rules::Rulebook;
 use crate::rules::admission::{CACHE_TTL_S, Policy};
@@ -141,9 +141,18 @@ pub(super) struct Step {
     pub(super) only_warns: bool,
     pub(super) changes: Vec<Change>,
     pub(super) rows: Vec<CheckResult>,
+    /// The counts without this task.
+    before: Counters,
 }
 
 impl Step {
+    /// No task came of the request: another check refused it.
+    pub(super) fn withdraw(&mut self, why: &str) {
+        self.receipt.reject(Reason::RequestRefused, why);
+        self.receipt.effective_counters = self.before;
+        self.changes.clear();
+    }
+
     pub(super) fn refuses(&self) -> bool {
         !self.only_warns && self.receipt.phase == Phase::Rejected
     }
@@ -210,7 +219,8 @@ impl Turn<'_> {
         let row = handle::yes_no("admission", reason, only_warns, "rules/admission");
         let changes = evaluation.admitted.into_iter();
         let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
-        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows })
+        let before = evaluation.counters;
+        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows, before })
     }
 
     fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
@@ -242,6 +252,10 @@ impl Turn<'_> {
                 })
             }
         };
+        let left = match &evaluation.admitted {
+            Some(task) => task.budget,
+            None => evaluation.counters.recursion_budget_remaining,
+        };
         let mut receipt = Receipt {
             receipt_id: receipt_id(self.seq),
             phase: Phase::Accepted,
@@ -260,7 +274,7 @@ impl Turn<'_> {
             parent_task_id: echo.parent_task_id,
             caused_by_receipt_id: echo.caused_by_receipt_id,
             capability_id: echo.capability_id,
-            effective_counters: evaluation.counters,
+            effective_counters: Counters { recursion_budget_remaining: left, ..evaluation.counters },
             claimed_counters: Claimed {
                 spawn_depth: echo.spawn_depth,
                 recursion_budget_remaining: echo.recursion_budget_remaining,
