@@ -41,7 +41,7 @@ pub fn other_rules() -> BTreeMap<String, String> {
         ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
         ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
         ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),
-        ("proposals/theses/btc-range-short.md", include_str!("../../proposals/theses/btc-range-short.md")),
+        ("proposals/theses/btc-dip-long.md", include_str!("../../proposals/theses/btc-dip-long.md")),
     ];
     files.into_iter().map(|(path, text)| (path.to_owned(), text.to_owned())).collect()
 }
@@ -56,6 +56,8 @@ pub struct Gate {
     pub seq: u64,
     /// Every receipt that a line holds.
     pub receipts: Vec<Receipt>,
+    /// Contents by digest.
+    pub blobs: BTreeMap<String, Vec<u8>>,
     keys: Keys,
     outstanding: Outstanding,
 }
@@ -87,8 +89,8 @@ impl Gate {
             state.apply(&Change::KeyAdded(record)).unwrap();
         }
         let store = Store::in_memory().unwrap();
-        let (seq, receipts, outstanding) = (1, Vec::new(), Outstanding::new());
-        Gate { rules, state, store, now, seq, receipts, keys: Keys(keys), outstanding }
+        let (seq, receipts, blobs, outstanding) = (1, Vec::new(), BTreeMap::new(), Outstanding::new());
+        Gate { rules, state, store, now, seq, receipts, blobs, keys: Keys(keys), outstanding }
     }
 
     /// A signed request in the spool of its source.
@@ -132,6 +134,10 @@ impl Gate {
         if let Some((id, _)) = &needs.case {
             lookups.docket = self.store.docket(id).unwrap();
         }
+        if let Some(order) = needs.closed_order {
+            lookups.closed_order = self.store.closed_order(order).unwrap();
+        }
+        lookups.rows = needs.rows.and_then(|digest| self.blobs.get(&digest).cloned());
         lookups
     }
 
@@ -140,14 +146,20 @@ impl Gate {
         let lookups = self.look_up(request);
         let decided = decide(&self.state, &self.rules, request, &lookups, self.now, self.seq);
         let decision = decided.decision;
-        assert_eq!(decision.id, self.seq.to_string());
         self.receipts.extend(decision.receipt.as_deref().cloned());
-        let record = Record::Decision(Box::new(decision.clone()));
+        for record in decided.market.into_iter().map(Record::Market) {
+            self.fold(&record);
+        }
+        assert_eq!(decision.id, self.seq.to_string());
+        self.fold(&Record::Decision(Box::new(decision.clone())));
+        decision
+    }
+
+    fn fold(&mut self, record: &Record) {
         // What stands in the ledger is what is folded at the next start.
         let again = Record::parse(record.kind(), &record.body().unwrap()).unwrap().unwrap();
         fold(&mut self.state, &self.store, &mut self.outstanding, self.seq, &again).unwrap();
         self.seq += 1;
-        decision
     }
 
     /// Signs and decides.
@@ -279,7 +291,7 @@ pub fn check_receipt(decision: &Decision) {
             assert_eq!(task.parent.is_none(), task.opened_by.is_some());
         }
     }
-    let is_own = decision.action.as_deref().is_some_and(|action| action.starts_with("admission."));
+    let is_own = matches!(decision.request_type.as_deref(), Some("Admission" | "AdmissionCheck"));
     if is_own {
         let first = decision.checks.iter().find(|row| !row.passed);
         let reason = receipt.rejection_reason_code.map(|reason| reason.name());
