@@ -35,6 +35,8 @@ pub const PROFILES: [(&str, &str); 6] = [
         "u/s/open",
         "{max_spawn_depth: 6, recursion_budget: 400, capability_allowlist: [plan, read, write, test]}",
     ),
+    // Where nobody lowers the budget: these trees become large.
+    (LARGE, "{max_spawn_depth: 25}"),
 ];
 
 /// A key: name, domains, roots an hour.
