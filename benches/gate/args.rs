@@ -22,11 +22,13 @@ pub enum Section {
     Instructions,
     /// Ten thousand open cases of the council.
     Council,
+    /// One admission, with up to a million tasks in the index.
+    Admission,
 }
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 7] = [
+    pub const ALL: [Section; 8] = [
         Section::Stages,
         Section::Drain,
         Section::Watch,
@@ -34,6 +36,7 @@ impl Section {
         Section::Verify,
         Section::Oneshot,
         Section::Council,
+        Section::Admission,
     ];
 
     /// As on the command line.
@@ -46,6 +49,7 @@ impl Section {
             Section::Verify => "verify",
             Section::Instructions => "instructions",
             Section::Council => "council",
+            Section::Admission => "admission",
         }
     }
 }
@@ -159,6 +163,11 @@ impl Args {
     /// Council cases that are open at once.
     pub fn cases(&self) -> usize {
         if self.quick { 50 } else { 10_000 }
+    }
+
+    /// Tasks in the index when an admission is measured.
+    pub fn tasks(&self) -> &'static [u64] {
+        if self.quick { &[1_000, 2_000] } else { &[1_000, 10_000, 100_000, 1_000_000] }
     }
 
     /// Milliseconds of one sample of a step.

@@ -9,6 +9,7 @@
     reason = "a program that measures and prints; it decides nothing"
 )]
 
+mod admission;
 mod args;
 mod bare;
 mod child;
@@ -58,6 +59,7 @@ fn run(args: &Args) -> Result<()> {
             Section::Drain => drain::measure(&bench, &mut report),
             Section::Watch => watch::measure(&bench, &mut report),
             Section::Council => council::measure(&bench, &mut report),
+            Section::Admission => admission::measure(&bench, &mut report),
             Section::Stages => stages::measure(&bench, &mut report),
             Section::Oneshot => oneshot::measure(&bench, &mut report),
             Section::Verify => verify::measure(&bench, &mut report),

@@ -5,16 +5,20 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
+use spoolgate::admission::lineage::{Lineage, Parent, Tree};
 use spoolgate::gate::actions::ACTIONS;
-use spoolgate::gate::prepare::{Origin, Payload};
-use spoolgate::gate::record::Record;
+use spoolgate::gate::prepare::{Authentic, Body, Origin, Payload};
+use spoolgate::gate::record::{Decision, Record};
 use spoolgate::gate::{Delivery, Lookups, Prepared, State, decide, prepare};
 use spoolgate::ledger::line;
 use spoolgate::ledger::tree::Hash;
 use spoolgate::rules::Rulebook;
 use spoolgate::rules::principals::Role;
+use spoolgate::wire::admission::{AdmissionAttempt, AdmissionBody};
 use spoolgate::wire::code::Code;
 use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::RequestId;
 use spoolgate::wire::time::Time;
 
 use super::envelope::{check_message, keys, signed};
@@ -28,6 +32,8 @@ pub fn body(data: &[u8]) {
     let rule = &ACTIONS[usize::from(*action) % ACTIONS.len()];
     let Ok(payload) = std::str::from_utf8(payload) else { return };
     let source = match rule.senders[0] {
+        // Who has a domain.
+        _ if rule.name.starts_with("admission.") => "research-bot",
         Role::Human => "owner",
         Role::Agent => "trend-bot",
         Role::Feed => "prices",
@@ -41,7 +47,7 @@ pub fn body(data: &[u8]) {
         return;
     }
     let now = Time::parse(NOW).unwrap();
-    let (state, keyring) = keys(&["owner", "trend-bot", "prices"]);
+    let (state, keyring) = keys(&["owner", "trend-bot", "prices", "research-bot"]);
     let envelope = signed(envelope);
     let delivery = Delivery {
         origin: Origin::Flat,
@@ -57,6 +63,9 @@ pub fn body(data: &[u8]) {
             match &body.payload {
                 // Of the wrong shape it is answered with the contract's body, which is checked with the line.
                 Payload::Control(attempt) if attempt.decision.is_err() => {}
+                // What it lacks is a DENY, not a payload that cannot be read.
+                Payload::Admission(_, attempt) => check_attempt(attempt, &envelope.payload),
+                Payload::Council(_) | Payload::Verdict(_) => check_names(&envelope.payload, rule.payload),
                 _ => check_fields(&envelope.payload, rule.payload),
             }
         }
@@ -65,7 +74,66 @@ pub fn body(data: &[u8]) {
             check_message(&refusal.message);
         }
     }
-    check_line(&state, &prepared, now);
+    for lineage in [Lineage::default(), opened()] {
+        check_line(&state, &prepared, lineage, now);
+    }
+}
+
+/// A tree with room for two more tasks, and any parent at depth 1 of it.
+fn opened() -> Lineage {
+    let task = RequestId::parse("a-task").unwrap();
+    Lineage {
+        tree: Some(Tree { task: task.clone(), budget: Some(2), descendants: 1 }),
+        parent: Some(Parent { task, depth: 1 }),
+        has_cause: true,
+        repeats: 1,
+        ..Lineage::default()
+    }
+}
+
+/// Members of an object as their texts: numbers that no reader holds may stand in them.
+fn members(text: &str) -> BTreeMap<String, &RawValue> {
+    serde_json::from_str(text).unwrap_or_else(|_| panic!("no object: {text}"))
+}
+
+/// What passes has every field and no other, and is echoed as it stands.
+fn check_attempt(attempt: &AdmissionAttempt, payload: &str) {
+    let Ok(AdmissionBody { envelope, .. }) = &attempt.body else { return };
+    check_names(payload, "envelope, forward?");
+    let text = members(payload)["envelope"].get();
+    check_names(text, "tenant_id, surface_id, policy_profile_id, payload_kind, payload, causality?");
+    let echo = &attempt.echo;
+    assert_eq!(echo.tenant_id.as_deref(), Some(envelope.domain.tenant.as_str()));
+    assert_eq!(echo.surface_id.as_deref(), Some(envelope.domain.surface.as_str()));
+    assert_eq!(echo.policy_profile_id.as_deref(), Some(envelope.domain.profile.as_str()));
+    assert_eq!(echo.payload_kind.as_ref(), Some(&envelope.payload_kind));
+    assert_eq!(members(text)["payload"].get(), envelope.payload);
+    if let Some(causality) = &envelope.causality {
+        check_names(
+            members(text)["causality"].get(),
+            "root_task_id, parent_task_id, caused_by_receipt_id?, spawn_depth?, capability_id, recursion_budget_remaining?",
+        );
+        assert_eq!(echo.root_task_id.as_deref(), Some(causality.root_task_id.as_str()));
+        assert_eq!(echo.parent_task_id.as_deref(), causality.parent_task_id.as_ref().map(RequestId::as_str));
+        assert_eq!(echo.capability_id.as_deref(), Some(causality.capability_id.as_str()));
+        assert_eq!(echo.caused_by_receipt_id, causality.caused_by_receipt_id);
+        assert_eq!(echo.spawn_depth, causality.spawn_depth);
+        assert_eq!(echo.recursion_budget_remaining, causality.recursion_budget_remaining);
+    }
+    let forwarded = envelope.forwarded(Some(1), Some(1)).expect("an envelope that cannot be forwarded");
+    assert_eq!(members(&forwarded)["payload"].get(), envelope.payload);
+}
+
+/// Fields that are not named never pass; an absent one only if it is optional.
+fn check_names(text: &str, fields: &str) {
+    let found = members(text);
+    let known: Vec<&str> = fields.split(", ").collect();
+    for name in found.keys() {
+        assert!(known.iter().any(|field| field.trim_end_matches('?') == name), "unknown field `{name}`");
+    }
+    for field in known.iter().filter(|field| !field.ends_with('?')) {
+        assert!(found.contains_key(*field), "`{field}` is missing");
+    }
 }
 
 /// Fields that the table of actions does not name never pass, nor does a null that means nothing; an absent one only
@@ -86,11 +154,48 @@ fn check_fields(payload: &str, fields: &str) {
     }
 }
 
+/// What holds of every decision of admission, computed from what was sent alone.
+fn check_receipt(decision: &Decision, prepared: &Prepared, lineage: &Lineage) {
+    let Ok(Authentic { body: Ok(Body { payload: Payload::Admission(_, attempt), .. }), .. }) =
+        &prepared.request
+    else {
+        return;
+    };
+    let receipt = decision.receipt.as_deref().expect("no receipt");
+    let first = decision.checks.iter().find(|row| !row.passed).map(|row| &*row.name);
+    assert_eq!(first, receipt.rejection_reason_code.map(|reason| reason.name()));
+    assert!(
+        first.is_none() || (decision.changes.is_empty() && receipt.forwarded_to.is_none()),
+        "{receipt:?}"
+    );
+    let Ok(AdmissionBody { envelope, .. }) = &attempt.body else {
+        assert_eq!(first, Some("missing_fields"));
+        return;
+    };
+    if first.is_some() {
+        return;
+    }
+    assert_eq!(envelope.domain.to_string(), "research/agents/default");
+    let Some(causality) = &envelope.causality else {
+        assert_eq!((envelope.payload_kind.as_str(), decision.changes.len()), ("lease", 0));
+        return;
+    };
+    assert_ne!(causality.capability_id.as_str(), "shell");
+    assert!(causality.recursion_budget_remaining.is_none_or(|claim| claim > 0), "{causality:?}");
+    let is_root = causality.parent_task_id.is_none();
+    assert_eq!(is_root, lineage.tree.is_none(), "{causality:?}");
+    assert!(!is_root || causality.caused_by_receipt_id.is_none(), "{causality:?}");
+    assert!(causality.spawn_depth.is_none_or(|claim| claim == if is_root { 0 } else { 2 }), "{causality:?}");
+    assert_eq!(decision.changes.len(), usize::from(!receipt.dry_run));
+}
+
 /// Decides, and reads the line back.
-fn check_line(state: &State, prepared: &Prepared, now: Time) {
+fn check_line(state: &State, prepared: &Prepared, lineage: Lineage, now: Time) {
     static RULES: OnceLock<Rulebook> = OnceLock::new();
     let rules = RULES.get_or_init(rulebook::compiled);
-    let decided = decide(state, rules, prepared, &Lookups::default(), now, 1);
+    let lookups = Lookups { lineage, ..Lookups::default() };
+    let decided = decide(state, rules, prepared, &lookups, now, 1);
+    check_receipt(&decided.decision, prepared, &lookups.lineage);
     let body = Record::Decision(Box::new(decided.decision)).body().unwrap();
     let line = line::render(&Hash::ZERO, 1, 1, "decision", &body).expect("a decision that no line holds");
     let read = line::parse(line.as_bytes()).expect("a line that does not read back");

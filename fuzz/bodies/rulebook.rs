@@ -3,13 +3,17 @@
 use spoolgate::rules::{Bundle, Rulebook};
 
 /// Path and text of each.
-pub const FILES: [(&str, &str); 6] = [
+pub const FILES: [(&str, &str); 7] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
     ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
     ("proposals/theses/btc-range-long.md", include_str!("../../proposals/theses/btc-range-long.md")),
     ("council/roles.yaml", include_str!("../../council/roles.yaml")),
+    (
+        "rules/admission/research/agents/default.yaml",
+        include_str!("../../rules/admission/research/agents/default.yaml"),
+    ),
 ];
 
 /// The other direction, and the strategy that stands by.

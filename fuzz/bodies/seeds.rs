@@ -149,8 +149,23 @@ fn samples() -> Vec<(&'static str, &'static str)> {
             r#"{"principal":"trend-bot","key_id":"0123456789abcdef","algorithm":"ed25519","others_end":"2018-04-06T00:00:00Z"}"#,
         ),
         ("keys.revoke", r#"{"key_id":"0000000000000001","reason":"r"}"#),
+        (
+            "council.request",
+            r#"{"request_id":"req_1","timestamp":"2018-04-05T12:00:00Z","proposer":"A","change_type":"CODE_REFACTOR","context":{"summary":"s","files_changed":["f"],"key_metrics":{"total_return":15.4,"sharpe":1.2,"max_dd":-4.5,"oos_win_rate":55.0}}}"#,
+        ),
+        ("admission.health", "{}"),
+        ("admission.cache_clear", "{}"),
+        ("admission.cache_invalidate", r#"{"policy_profile_id":"default"}"#),
+        ("admission.admit", ROOT),
+        ("admission.evaluate", CHILD),
+        ("admission.check", CHILD),
+        ("admission.admit", LEASE),
     ]
 }
+
+const ROOT: &str = r#"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"n":0.10000000000000000001,"target":"t","artifact_size_bytes":5},"causality":{"root_task_id":"t-1","parent_task_id":null,"caused_by_receipt_id":null,"spawn_depth":0,"capability_id":"c","recursion_budget_remaining":10}}}"#;
+const CHILD: &str = r#"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"task","payload":{},"causality":{"root_task_id":"t-1","parent_task_id":"t-2","caused_by_receipt_id":"r-4","spawn_depth":2,"capability_id":"c","recursion_budget_remaining":1}},"forward":true}"#;
+const LEASE: &str = r#"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"lease","payload":{"n":1e999}}}"#;
 
 fn payloads() -> Vec<Vec<u8>> {
     let number = |name: &str| ACTIONS.iter().position(|rule| rule.name == name).unwrap();
@@ -163,6 +178,26 @@ fn payloads() -> Vec<Vec<u8>> {
             let mut changed = fields.clone();
             changed.insert(field.clone(), Value::Null);
             seeds.push(with(number(name), Value::Object(changed).to_string().as_bytes()));
+        }
+    }
+    let (mut deep, null) = (serde_json::from_str::<Value>(CHILD).unwrap(), Value::Null);
+    for folder in ["/envelope", "/envelope/causality"] {
+        let keys: Vec<String> = deep.pointer(folder).unwrap().as_object().unwrap().keys().cloned().collect();
+        for key in keys {
+            let old = std::mem::replace(&mut deep.pointer_mut(folder).unwrap()[&key], null.clone());
+            seeds.push(with(number("admission.admit"), deep.to_string().as_bytes()));
+            deep.pointer_mut(folder).unwrap()[&key] = old;
+        }
+    }
+    for claim in
+        ["-1", "0", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "2.0", "1e999"]
+    {
+        for name in ["spawn_depth\":2", "recursion_budget_remaining\":1"] {
+            let (key, _) = name.split_once(':').unwrap();
+            seeds.push(with(
+                number("admission.admit"),
+                CHILD.replace(name, &format!("{key}:{claim}")).as_bytes(),
+            ));
         }
     }
     seeds
@@ -246,6 +281,16 @@ fn rule_files() -> Vec<Vec<u8>> {
                 .to_owned(),
         ),
         (4, "---\nslug: btc-range-long\n---".to_owned()),
+        (6, "max_spawn_depth: 1".to_owned()),
+        (6, "{max_spawn_depth: 4294967295, recursion_budget: 9223372036854775807, max_artifact_size_bytes: 0}".to_owned()),
+        (6, "max_spawn_depth: 3\nmax_repeats_in_ancestor_window: 2\nancestor_window_size: 64\ncan_spawn: false\n".to_owned()),
+        (6, "max_spawn_depth: 3\ncapability_allowlist: []\ncapability_denylist: [c]\nallowed_targets: ['']\n".to_owned()),
+        (6, "max_spawn_depth: 3\npolicy_command: {program: p, args: [a], time_limit_s: 1, output_bytes_max: 9}\ncache_ttl_seconds: 300\nlineage_command: {program: p, time_limit_s: 1, output_bytes_max: 9}\n".to_owned()),
+        (6, "max_spawn_depth: 3\nancestor_window_size: 65\n".to_owned()),
+        (6, format!("{bomb}capability_allowlist: *a8\n")),
+        (1, "principals:\n  - {name: a, role: agent, admission: {domains: [{tenant: t, surface: s, profile: p}], roots_per_hour: 10000, required: true}}\n".to_owned()),
+        (1, "principals:\n  - {name: a, role: agent, admission: {domains: []}}\n".to_owned()),
+        (1, "principals:\n  - {name: a, role: feed, admission: ~}\n".to_owned()),
     ] {
         seeds.push(with(which, text.as_bytes()));
     }

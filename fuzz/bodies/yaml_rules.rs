@@ -9,7 +9,7 @@ use spoolgate::wire::council::ChangeType;
 use super::rulebook;
 
 /// Every key that may stand anywhere in each of [`rulebook::FILES`].
-const KEYS: [&[&str]; 6] = [
+const KEYS: [&[&str]; 7] = [
     &[
         "max_total_capital",
         "max_single_position",
@@ -44,6 +44,13 @@ const KEYS: [&[&str]; 6] = [
         "control",
         "concerns",
         "override",
+        "admission",
+        "domains",
+        "tenant",
+        "surface",
+        "profile",
+        "roots_per_hour",
+        "required",
     ],
     &[
         "instruments",
@@ -170,6 +177,27 @@ const KEYS: [&[&str]; 6] = [
         "bootstrap_samples",
         "bootstrap_seed",
     ],
+    &[
+        "policy_version",
+        "max_spawn_depth",
+        "max_total_descendants",
+        "max_repeats_per_capability",
+        "max_repeats_in_ancestor_window",
+        "ancestor_window_size",
+        "recursion_budget",
+        "capability_allowlist",
+        "capability_denylist",
+        "allowed_targets",
+        "can_spawn",
+        "max_artifact_size_bytes",
+        "policy_command",
+        "cache_ttl_seconds",
+        "lineage_command",
+        "program",
+        "args",
+        "time_limit_s",
+        "output_bytes_max",
+    ],
 ];
 
 /// The first byte says which file, the rest is its text.
@@ -259,5 +287,25 @@ fn check_limits(rules: &Rulebook) {
     for (name, principal) in &rules.principals {
         assert_eq!(name, &principal.name);
         assert!(principal.strategies.iter().all(|strategy| rules.strategies.contains_key(strategy)));
+        if let Some(grant) = &principal.admission {
+            assert!(
+                !grant.domains.is_empty() && grant.roots_per_hour.is_none_or(|roots| roots.get() <= 10_000)
+            );
+        }
+    }
+    for policy in rules.admission.values() {
+        let profile = &policy.profile;
+        let window = profile.ancestor_window_size.map(|size| size.get());
+        assert_eq!(window.is_some(), profile.max_repeats_in_ancestor_window.is_some(), "{profile:?}");
+        assert!(window.is_none_or(|size| (1..=64).contains(&size)), "{profile:?}");
+        // Ledger and index count with a sign.
+        let counts = [
+            profile.max_total_descendants,
+            profile.max_repeats_per_capability.map(|n| n.get()),
+            profile.recursion_budget.map(|n| n.get()),
+            profile.max_artifact_size_bytes,
+        ];
+        assert!(counts.iter().flatten().all(|count| i64::try_from(*count).is_ok()), "{profile:?}");
+        assert!(profile.cache_ttl_seconds.is_none() || profile.policy_command.is_some(), "{profile:?}");
     }
 }

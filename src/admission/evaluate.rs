@@ -67,7 +67,7 @@ pub struct Evaluation {
     pub rows: Vec<CheckResult>,
     /// Why it is denied; none: it is allowed.
     pub denied: Option<(Reason, String)>,
-    /// What it was decided on.
+    /// What it was decided on: nothing of this task is in it yet.
     pub counters: Counters,
     /// What an ALLOW reserves; none without causality, of which there is no lineage.
     pub admitted: Option<Admitted>,
@@ -247,7 +247,7 @@ fn place(
         total_descendants: descendants,
         capability_repeats: Some(repeats),
         ancestor_repeats,
-        recursion_budget_remaining: if rows.denied.is_none() { after } else { left },
+        recursion_budget_remaining: left,
     };
     let admitted = derived.map(|depth| Admitted {
         tenant: question.domain.tenant.clone(),

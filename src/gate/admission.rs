@@ -8,7 +8,7 @@ use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::state::Change;
 use crate::admission::evaluate::{self, Limits, Question};
 use crate::admission::lineage::{Delivered, Query};
-use crate::admission::receipt::{Claimed, Phase, Reason, Receipt, Verdict};
+use crate::admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
 use crate::admission::{Evaluation, lineage};
 use crate::control;
 use crate::rules::Rulebook;
@@ -71,8 +71,7 @@ impl<'a> Asked<'a> {
     /// Of a request that carries causality, or has to: its domain is the first of its key's.
     fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
         let text = authentic.envelope.causality.as_deref();
-        let value = text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
-        let mut echo = Echo::of_causality(&value);
+        let mut echo = Echo::of_causality(text.unwrap_or_default());
         let grant = rules.principals.get(&authentic.envelope.source).and_then(|rule| rule.admission.as_ref());
         let domain = grant.and_then(|grant| grant.domains.first());
         echo.tenant_id = domain.map(|domain| domain.tenant.to_string());
@@ -143,9 +142,18 @@ pub(super) struct Step {
     pub(super) only_warns: bool,
     pub(super) changes: Vec<Change>,
     pub(super) rows: Vec<CheckResult>,
+    /// The counts without this task.
+    before: Counters,
 }
 
 impl Step {
+    /// No task came of the request: another check refused it.
+    pub(super) fn withdraw(&mut self, why: &str) {
+        self.receipt.reject(Reason::RequestRefused, why);
+        self.receipt.effective_counters = self.before;
+        self.changes.clear();
+    }
+
     pub(super) fn refuses(&self) -> bool {
         !self.only_warns && self.receipt.phase == Phase::Rejected
     }
@@ -214,7 +222,8 @@ impl Turn<'_> {
         let row = handle::yes_no("admission", reason, only_warns, "rules/admission");
         let changes = evaluation.admitted.into_iter();
         let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
-        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows })
+        let before = evaluation.counters;
+        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows, before })
     }
 
     /// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
@@ -260,6 +269,10 @@ impl Turn<'_> {
                 })
             }
         };
+        let left = match &evaluation.admitted {
+            Some(task) => task.budget,
+            None => evaluation.counters.recursion_budget_remaining,
+        };
         let mut receipt = Receipt {
             receipt_id: receipt_id(self.seq),
             phase: Phase::Accepted,
@@ -278,7 +291,7 @@ impl Turn<'_> {
             parent_task_id: echo.parent_task_id,
             caused_by_receipt_id: echo.caused_by_receipt_id,
             capability_id: echo.capability_id,
-            effective_counters: evaluation.counters,
+            effective_counters: Counters { recursion_budget_remaining: left, ..evaluation.counters },
             claimed_counters: Claimed {
                 spawn_depth: echo.spawn_depth,
                 recursion_budget_remaining: echo.recursion_budget_remaining,

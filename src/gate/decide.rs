@@ -8,7 +8,7 @@ use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unveri
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
 use crate::admission::lineage::{Lineage, Query, Reported};
-use crate::admission::receipt::{Phase, Reason};
+use crate::admission::receipt::Phase;
 use crate::control::Earlier;
 use crate::council::case::Docket;
 use crate::rules::Rulebook;
@@ -236,7 +236,7 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
         (None, _) => None,
     };
     if let Some(why) = refused.filter(|_| step.receipt.phase == Phase::Accepted) {
-        step.receipt.reject(Reason::RequestRefused, &why);
+        step.withdraw(&why);
     }
     if step.receipt.phase == Phase::Accepted {
         outcome.changes.extend(step.changes);

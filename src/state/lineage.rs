@@ -97,10 +97,11 @@ impl Store {
                 lineage.ancestors = self.ancestors(query, capability, parent)?;
             }
         }
-        if let Some(seq) = query.cause {
+        // A number that is beyond what SQLite counts is no line's.
+        if let Some(seq) = query.cause.and_then(|seq| i64::try_from(seq).ok()) {
             let sql = "SELECT 1 FROM tasks WHERE seq = ?1 AND tenant = ?2 AND root = ?3";
             lineage.has_cause = self.database.prepare_cached(sql)?.exists(params![
-                to_sql(seq)?,
+                seq,
                 query.tenant.as_str(),
                 query.root.as_str()
             ])?;
@@ -175,4 +176,50 @@ struct TaskRow {
     depth: u64,
     parent: Option<String>,
     capability: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ids::DomainPart;
+    use crate::wire::time::Time;
+
+    fn id(text: &str) -> RequestId {
+        RequestId::parse(text).unwrap()
+    }
+
+    // The largest numbers ended the gate, and at every start again until the request was given up.
+    #[test]
+    fn a_receipt_of_any_number_can_be_asked_for() {
+        let store = Store::in_memory().unwrap();
+        let (tenant, capability) = (DomainPart::parse("t").unwrap(), Capability::parse("c").unwrap());
+        let root = Admitted {
+            tenant: tenant.clone(),
+            root: id("T"),
+            task: id("a"),
+            parent: None,
+            depth: 0,
+            capability: capability.clone(),
+            repeats: 1,
+            descendants: 0,
+            budget: None,
+            opened_by: None,
+            at: Time::EPOCH,
+        };
+        store.insert_task(7, &root).unwrap();
+        for (cause, expect) in
+            [(7, true), (6, false), (8, false), (i64::MAX as u64, false), (1 << 63, false), (u64::MAX, false)]
+        {
+            let query = Query {
+                tenant: tenant.clone(),
+                root: id("T"),
+                task: id("b"),
+                parent: Some(id("a")),
+                capability: capability.clone(),
+                cause: Some(cause),
+                window: 0,
+            };
+            assert_eq!(store.lineage(&query).unwrap().has_cause, expect, "{cause}");
+        }
+    }
 }

@@ -3,8 +3,9 @@
 //! Names are those of the contract and of SPEC-IG-0000. A body is read leniently once: what is wrong with it is a DENY
 //! with a receipt, and a receipt names whatever could be read.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::ids::{Capability, DomainPart, RequestId};
@@ -159,26 +160,27 @@ struct Declared {
 impl AdmissionAttempt {
     /// Reads a payload: any JSON object, white space removed.
     pub fn read(text: &str) -> AdmissionAttempt {
-        let value: Value = serde_json::from_str(text).unwrap_or_default();
-        let envelope = value.get("envelope").unwrap_or(&Value::Null);
-        let mut echo = Echo::of_causality(envelope.get("causality").unwrap_or(&Value::Null));
-        echo.tenant_id = readable::<DomainPart>(envelope, "tenant_id");
-        echo.surface_id = readable::<DomainPart>(envelope, "surface_id");
-        echo.policy_profile_id = readable::<DomainPart>(envelope, "policy_profile_id");
-        echo.payload_kind = text_of(envelope, "payload_kind").filter(|kind| is_kind(kind));
+        let body = members(text);
+        let envelope = members(body.get("envelope").map_or("", |value| value.get()));
+        let mut echo = Echo::of_causality(envelope.get("causality").map_or("", |value| value.get()));
+        echo.tenant_id = readable::<DomainPart>(&envelope, "tenant_id");
+        echo.surface_id = readable::<DomainPart>(&envelope, "surface_id");
+        echo.policy_profile_id = readable::<DomainPart>(&envelope, "policy_profile_id");
+        echo.payload_kind = text_of(&envelope, "payload_kind").filter(|kind| is_kind(kind));
         AdmissionAttempt { echo, body: read_body(text) }
     }
 }
 
 impl Echo {
     /// What can be read of causality.
-    pub fn of_causality(causality: &Value) -> Echo {
-        let number = |key: &str| causality.get(key).and_then(Value::as_i64);
+    pub fn of_causality(text: &str) -> Echo {
+        let causality = members(text);
+        let number = |key: &str| causality.get(key).and_then(|value| serde_json::from_str(value.get()).ok());
         Echo {
-            root_task_id: readable::<RequestId>(causality, "root_task_id"),
-            parent_task_id: readable::<RequestId>(causality, "parent_task_id"),
-            caused_by_receipt_id: text_of(causality, "caused_by_receipt_id").filter(|id| is_receipt_id(id)),
-            capability_id: readable::<Capability>(causality, "capability_id"),
+            root_task_id: readable::<RequestId>(&causality, "root_task_id"),
+            parent_task_id: readable::<RequestId>(&causality, "parent_task_id"),
+            caused_by_receipt_id: text_of(&causality, "caused_by_receipt_id").filter(|id| is_receipt_id(id)),
+            capability_id: readable::<Capability>(&causality, "capability_id"),
             spawn_depth: number("spawn_depth"),
             recursion_budget_remaining: number("recursion_budget_remaining"),
             ..Echo::default()
@@ -186,14 +188,22 @@ impl Echo {
     }
 }
 
-fn text_of(value: &Value, key: &str) -> Option<String> {
-    value.get(key)?.as_str().map(str::to_owned)
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
+/// The members of an object, each as its text: a number that no reader holds, somewhere in the payload, must not keep
+/// the others from being echoed. None of what is no object.
+fn members(text: &str) -> Members<'_> {
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn text_of(members: &Members<'_>, key: &str) -> Option<String> {
+    serde_json::from_str(members.get(key)?.get()).ok()
 }
 
 /// A member that is a name of its kind: what stands in a receipt was checked.
-fn readable<T: for<'de> Deserialize<'de>>(value: &Value, key: &str) -> Option<String> {
-    let text = value.get(key)?.as_str()?;
-    T::deserialize(value.get(key)?).is_ok().then(|| text.to_owned())
+fn readable<T: for<'de> Deserialize<'de>>(members: &Members<'_>, key: &str) -> Option<String> {
+    let text = text_of(members, key)?;
+    serde_json::from_str::<T>(members.get(key)?.get()).is_ok().then_some(text)
 }
 
 fn is_kind(kind: &str) -> bool {
@@ -349,6 +359,20 @@ mod tests {
             assert_eq!(attempt.echo.capability_id.as_deref(), Some("document-processor"), "{to}");
         }
         assert_eq!(AdmissionAttempt::read("{}").echo, Echo::default());
+    }
+
+    // What one number no reader holds did to the whole echo: an ALLOW was forwarded to no surface, its receipt without
+    // tenant, tree and capability.
+    #[test]
+    fn a_payload_hides_nothing_of_its_envelope() {
+        let whole = AdmissionAttempt::read(GOOD).echo;
+        let deep = format!("{}1{}", "[".repeat(60), "]".repeat(60));
+        for payload in ["{\"n\":1e999}", "{\"n\":-1e999,\"target\":null}", &format!("{{\"n\":{deep}}}")] {
+            let attempt = AdmissionAttempt::read(&GOOD.replace(r#"{"n":0.10000000000000000001}"#, payload));
+            assert!(attempt.body.is_ok(), "{payload}");
+            assert_eq!(attempt.echo, whole, "{payload}");
+        }
+        assert_eq!(whole.tenant_id.as_deref(), Some("tenant-123"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod memory_disk;
 pub mod place;
 pub mod prepared;
 pub mod spools;
+pub mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
