@@ -5,6 +5,7 @@ pub mod actions;
 pub mod admission;
 pub mod council;
 pub mod decide;
+pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
 pub mod prepare;
