@@ -324,7 +324,8 @@ impl Home {
         elsewhere.start_due(&self.rulebook);
         let has_ready = elsewhere.waiting.iter().any(|request| request.ask.is_none());
         // Claims left behind have their turn first, one a batch; they may come to wait for the same command.
-        if !self.left_behind.is_empty() || !(has_ready || !elsewhere.ended.is_empty()) {
+        let is_due = has_ready || !elsewhere.ended.is_empty();
+        if !is_due || !self.left_behind.is_empty() {
             return Ok(None);
         }
         let outcomes = self.process_who_waited()?;
