@@ -259,7 +259,7 @@ fn what_needs_no_policy_asks_nobody() {
     let other = super::desk::body(&root("o1", "reader")).replace("\"agents\"", "\"elsewhere\"");
     desk.send("research-bot", "o1", "admission.evaluate", &other, None);
     desk.send("research-bot", "o2", "admission.evaluate", "{}", None);
-    desk.send("prices", "o3", "admission.health", "{}", None);
+    desk.send("trend-bot", "o3", "admission.health", "{}", None);
     let both = root("o4", "reader");
     desk.send("research-bot", "o4", "admission.evaluate", &super::desk::body(&both), Some(&both));
     let stale = desk.signed(
@@ -269,6 +269,7 @@ fn what_needs_no_policy_asks_nobody() {
         &super::desk::body(&root("o5", "reader")),
         None,
     );
+    drain(&mut home);
     desk.pass_s(86_400);
     Sent::new("o5.json", stale).drop_into(&desk.home());
     drain(&mut home);

@@ -5,6 +5,12 @@ use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use spoolgate::home::Home;
+use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::trading::market::{Row, write_blob};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::signing::sha256_hex;
+
 use super::chamber::{Watcher, until};
 use super::common::{Sent, show, spoolgate, succeed};
 use super::desk::{COMMAND, Desk, LINEAGE, POLICY, WIDE, body, drain, root, rounds, said};
@@ -15,38 +21,71 @@ fn waiting_desk() -> Desk {
     desk
 }
 
-fn order(side: &str, size: &str) -> String {
-    let (entry, stop) = if side == "buy" { ("7000", "6000") } else { ("5000", "7500") };
+/// A market order near 6,780.
+fn order(side: &str) -> String {
+    let stop = if side == "buy" { "6600" } else { "6900" };
     format!(
-        r#"{{"strategy":"trend","symbol":"BTC-USD","side":"{side}","size":"{size}","order_type":"market","stop_price":"{stop}","thesis_slug":"btc-range-long","planned_entry":"{entry}","planned_stop":"{stop}"}}"#
+        r#"{{"strategy":"trend","symbol":"BTC-USD","side":"{side}","size":"0.002","order_type":"market","stop_price":"{stop}","thesis_slug":"btc-range-long","planned_entry":"6780","planned_stop":"{stop}"}}"#
     )
+}
+
+/// A day of prices that ends now.
+fn import_prices(desk: &Desk) {
+    for kind in ["quote", "trade"] {
+        let file = format!(
+            "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        succeed(&desk.home(), &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"]);
+    }
+    desk.clock.set(SystemClock::default().now());
+}
+
+/// A quote and a bar that closes in a second.
+fn next_prices(desk: &Desk, home: &Home) {
+    let opened_ms = desk.clock.now().ms();
+    let price = Amount::parse_exact("6780").unwrap();
+    let mut rows = [
+        Row::Quote { time_ms: opened_ms, bid: price, ask: price, bid_size: None, ask_size: None },
+        Row::Bar {
+            open_ms: opened_ms,
+            interval_ms: 1000,
+            open: price,
+            high: price,
+            low: price,
+            close: price,
+            volume: Some(price),
+        },
+    ];
+    rows.sort_by_key(Row::known_ms);
+    let blob = write_blob(&rows);
+    let digest = sha256_hex(blob.as_bytes());
+    home.keep_blob(&digest, blob.as_bytes()).unwrap();
+    let payload = format!(
+        r#"{{"symbol":"BTC-USD","rows_sha256":"{digest}","row_count":2,"file_sha256":"{digest}","file_name":"x.csv"}}"#
+    );
+    desk.pass_s(1);
+    desk.send("owner", "prices", "market.import", &payload, None);
 }
 
 /// Exits, cancels, queries, halts and people never wait, though they carry causality; entries do.
 #[test]
 fn what_makes_safer_never_waits() {
     let desk = waiting_desk();
-    let home_dir = desk.home();
-    for kind in ["quote", "trade"] {
-        let file = format!(
-            "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
-            env!("CARGO_MANIFEST_DIR")
-        );
-        succeed(&home_dir, &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"]);
-    }
-    desk.pass_s(5);
+    import_prices(&desk);
     let mut home = desk.open();
-    desk.send("trend-bot", "buy", "order.submit", &order("buy", "0.001"), None);
+    desk.send("trend-bot", "buy", "order.submit", &order("buy"), None);
     drain(&mut home);
-    let bought = desk.decision("buy");
-    assert!(bought.metadata.code.is_none(), "{:?}", bought.metadata);
+    // It is filled at the next prices.
+    next_prices(&desk, &home);
+    drain(&mut home);
     desk.evaluate("research-bot", "waits", &root("waits", "reader"));
-    desk.send("trend-bot", "entry", "order.submit", &order("buy", "0.001"), Some(&root("entry", "trader")));
+    desk.send("trend-bot", "entry", "order.submit", &order("buy"), Some(&root("entry", "trader")));
     assert!(rounds(&mut home).is_empty());
     assert_eq!(desk.claims().len(), 2);
     until("the command runs", || desk.runs("policy") == 1);
     let of = |name: &str| root(name, "trader");
-    desk.send("trend-bot", "exit", "order.submit", &order("sell", "0.001"), Some(&of("exit")));
+    desk.send("trend-bot", "exit", "order.submit", &order("sell"), Some(&of("exit")));
     desk.send("trend-bot", "cancel", "order.cancel", r#"{"order_id":"1"}"#, Some(&of("cancel")));
     desk.send("trend-bot", "query", "portfolio.get", "{}", Some(&of("query")));
     desk.send("trend-bot", "halt", "halt.set", r#"{"reason":"look"}"#, Some(&of("halt")));
@@ -160,6 +199,7 @@ fn how_attempts_count() {
     desk.write("bin/go", "");
     drain(&mut home);
     assert_eq!(said(&desk.decision("r1")), "ALLOW");
+    drop(home);
     fs::remove_file(desk.home().join("bin/go")).unwrap();
     desk.pass_s(301);
     desk.evaluate("research-bot", "r2", &root("r2", "reader"));
