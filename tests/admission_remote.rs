@@ -1,6 +1,7 @@
 //! Policies and lineage from commands: whatever a command does, what needs it is denied or waits, everything else is
 //! answered meanwhile, and each request is decided once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "why it is skipped")]
 
 mod common;
 

@@ -291,3 +291,25 @@ fn what_needs_no_policy_asks_nobody() {
     assert_eq!(desk.decisions_on("r1").len(), 2);
     assert_eq!(desk.runs("policy"), 1);
 }
+
+#[test]
+fn the_example_delivers_profiles_of_a_folder() {
+    if std::process::Command::new("/usr/bin/python3").arg("--version").output().is_err() {
+        println!("skipped: there is no /usr/bin/python3");
+        return;
+    }
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/admission/policy.py");
+    let command = format!(
+        "policy_command: {{program: python3, args: [\"{example}\", profiles], time_limit_s: 60, output_bytes_max: 4096}}\n"
+    );
+    let desk = Desk::new(&format!("{WIDE}{command}"));
+    let mut home = desk.open();
+    let told = said(&desk.root(&mut home, "r1"));
+    assert!(told.contains("exit code 1: default.json: [Errno 2]"), "{told}");
+    desk.write(
+        "profiles/research/agents/default.json",
+        r#"{"max_spawn_depth": 3, "capability_denylist": ["reader"]}"#,
+    );
+    desk.pass_s(2);
+    assert!(said(&desk.root(&mut home, "r2")).starts_with("capability_denied"));
+}

@@ -89,13 +89,14 @@ fn what_makes_safer_never_waits() {
     desk.send("trend-bot", "cancel", "order.cancel", r#"{"order_id":"1"}"#, Some(&of("cancel")));
     desk.send("trend-bot", "query", "portfolio.get", "{}", Some(&of("query")));
     desk.send("trend-bot", "halt", "halt.set", r#"{"reason":"look"}"#, Some(&of("halt")));
+    desk.send("trend-bot", "bare", "order.cancel", r#"{"order_id":"o-1"}"#, None);
     desk.send("owner", "clear", "halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"seen"}"#, None);
     desk.send("trend-bot", "health", "admission.health", "{}", None);
     rounds(&mut home);
     let exit = desk.decision("exit");
     assert!(exit.metadata.code.is_none(), "{:?}", exit.metadata);
     assert!(said(&exit).starts_with("policy_unavailable"), "{}", said(&exit));
-    let others = ["exit", "cancel", "query", "halt", "clear", "health"].map(|id| desk.line_of(id).0);
+    let others = ["exit", "cancel", "bare", "query", "halt", "clear", "health"].map(|id| desk.line_of(id).0);
     assert_eq!((desk.inputs().len(), desk.claims().len()), (0, 2));
     desk.write("bin/go", "");
     drain(&mut home);
@@ -273,4 +274,25 @@ fn one_shot_commands_wait_for_their_own() {
     let done = spoolgate(&desk.home(), &["handle", &file]);
     assert!(done.status.success(), "{}", show(&done));
     assert_eq!(said(&desk.decision("r2")), "ALLOW");
+}
+
+/// A key that must carry causality waits for the policy like everybody, and is then told what is missing; its exits
+/// need neither.
+#[test]
+fn what_requires_causality_waits_too() {
+    let desk = waiting_desk();
+    let path = "rules/principals.yaml";
+    let required = desk.read(path).replace("roots_per_hour: 1000}", "roots_per_hour: 1000, required: true}");
+    desk.write(path, &required);
+    let mut home = desk.open();
+    desk.send("trend-bot", "entry", "order.submit", &order("buy"), None);
+    desk.send("trend-bot", "cancel", "order.cancel", r#"{"order_id":"o-1"}"#, None);
+    rounds(&mut home);
+    desk.decision("cancel");
+    assert!(desk.decisions_on("entry").is_empty() && desk.claims().len() == 1);
+    desk.write("bin/go", "");
+    drain(&mut home);
+    assert!(said(&desk.decision("entry")).starts_with("missing_causality"));
+    drop(home);
+    desk.is_settled();
 }

@@ -107,7 +107,7 @@ impl Chamber {
 
     /// A signed request's bytes.
     pub fn signed(&self, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
-        sign(&self.keys[source], source, id, action, payload)
+        sign(self.key(source), source, id, action, payload)
     }
 
     /// The same, dropped.
