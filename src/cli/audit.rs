@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
-use spoolgate::gate::record::Event;
+use spoolgate::gate::record::{AskedFor, Event};
 use spoolgate::gate::{Change, Record};
 use spoolgate::home::HomeError;
 use spoolgate::home::open::read_genesis;
@@ -280,6 +280,15 @@ fn describe(shown: &Shown) -> Vec<String> {
         }
         Some(Record::Input(input)) => {
             let what = format!("{} on case {}", input.role, input.request_id);
+            (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
+        }
+        Some(Record::AdmissionInput(input)) => {
+            let what = match &input.about {
+                AskedFor::Policy { domain, .. } => format!("policy of {domain}"),
+                AskedFor::Lineage { source, request_id, .. } => {
+                    format!("lineage of `{request_id}` of {source}")
+                }
+            };
             (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
         }
         Some(Record::Market(rows)) => {

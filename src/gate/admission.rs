@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::actions::{self, Lane};
 use super::handle::{self, AnswerBody, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Payload, Refusal};
-use super::state::Change;
+use super::state::{Change, State};
 use crate::admission::evaluate::{self, Limits, Question};
 use crate::admission::lineage::{Delivered, Query};
 use crate::admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
@@ -25,6 +25,9 @@ use crate::wire::time::Time;
 
 /// The window in which roots are counted, ms.
 pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
+
+/// How long the failure of a policy command is kept, seconds.
+const FAULT_KEPT_S: u32 = 1;
 
 /// How a body is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +57,8 @@ struct Task<'a> {
 }
 
 impl<'a> Asked<'a> {
-    fn of_body(attempt: &'a AdmissionAttempt) -> Asked<'a> {
-        let task =
+    fn of_body(authentic: &Authentic, way: Way, attempt: &'a AdmissionAttempt) -> Asked<'a> {
+        let mut task =
             attempt.body.as_ref().map_err(Clone::clone).map(|AdmissionBody { envelope, forward }| Task {
                 domain: &envelope.domain,
                 payload_kind: &envelope.payload_kind,
@@ -65,6 +68,14 @@ impl<'a> Asked<'a> {
                 causality: envelope.causality.clone(),
                 forward: *forward,
             });
+        if authentic.envelope.causality.is_some() {
+            task = Err("the causality of the body counts; beside it the request carries another".to_owned());
+        }
+        if way == Way::Admit && task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
+            let fault =
+                "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
+            task = Err(fault);
+        }
         Asked { echo: attempt.echo.clone(), task }
     }
 
@@ -99,7 +110,7 @@ impl<'a> Asked<'a> {
 /// What a request asks admission, if anything.
 fn asked<'a>(rules: &'a Rulebook, authentic: &'a Authentic, body: &'a Body) -> Option<Asked<'a>> {
     match &body.payload {
-        Payload::Admission(_, attempt) => Some(Asked::of_body(attempt)),
+        Payload::Admission(way, attempt) => Some(Asked::of_body(authentic, *way, attempt)),
         _ if authentic.envelope.causality.is_some() => Some(Asked::of_step(rules, authentic)),
         _ => None,
     }
@@ -122,6 +133,39 @@ pub(super) fn query(rules: &Rulebook, authentic: &Authentic, body: &Body) -> Opt
         cause: causality.caused_by_receipt_id.as_deref().and_then(receipt_line),
         window,
     })
+}
+
+/// Where and for what task a request asks, if it needs admission to be carried out. What admission can only warn of
+/// never waits for a command.
+pub(super) fn needed<'a>(
+    state: &State,
+    rules: &'a Rulebook,
+    authentic: &'a Authentic,
+    body: &'a Body,
+    lane: Lane,
+) -> Option<(&'a Domain, Option<Causality>)> {
+    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
+    let asked = match &body.payload {
+        Payload::Admission(way, attempt) => Asked::of_body(authentic, *way, attempt),
+        _ if !refuses(state, rules, body, lane) => return None,
+        _ if authentic.envelope.causality.is_none() && !grant.required => return None,
+        _ => Asked::of_step(rules, authentic),
+    };
+    let task = asked.task.ok().filter(|task| grant.domains.contains(task.domain))?;
+    Some((task.domain, task.causality))
+}
+
+/// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
+fn refuses(state: &State, rules: &Rulebook, body: &Body, lane: Lane) -> bool {
+    match (body.rule.admission, &body.payload) {
+        (actions::Admission::Warns, _) => false,
+        (actions::Admission::Entries, _) => lane != Lane::Protected,
+        (actions::Admission::Refuses, Payload::Control(attempt)) => {
+            let decision = attempt.decision.as_ref();
+            decision.is_ok_and(|decision| !control::registry::makes_safer(rules, &state.control, decision))
+        }
+        (actions::Admission::Refuses, _) => true,
+    }
 }
 
 fn own_window(policy: &Policy) -> u32 {
@@ -169,16 +213,7 @@ pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
 impl Turn<'_> {
     /// Decides an admission request.
     pub(super) fn admission(&self, authentic: &Authentic, way: Way, attempt: &AdmissionAttempt) -> Outcome {
-        let mut asked = Asked::of_body(attempt);
-        if authentic.envelope.causality.is_some() {
-            asked.task =
-                Err("the causality of the body counts; beside it the request carries another".to_owned());
-        }
-        if way == Way::Admit && asked.task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
-            let fault =
-                "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
-            asked.task = Err(fault);
-        }
+        let asked = Asked::of_body(authentic, way, attempt);
         let is_wanted = match way {
             Way::Evaluate => asked.task.as_ref().is_ok_and(|task| task.forward == Some(true)),
             Way::Admit => true,
@@ -207,7 +242,7 @@ impl Turn<'_> {
     /// The step of a request of another contract: where it carries causality, or its key must.
     pub(super) fn admission_step(&self, authentic: &Authentic, body: &Body, lane: Lane) -> Option<Step> {
         let grant = self.rules.principals.get(&authentic.envelope.source)?.admission.as_ref();
-        let only_warns = !self.refuses(body, lane);
+        let only_warns = !refuses(self.state, self.rules, body, lane);
         let is_required = grant.is_some_and(|grant| grant.required) && !only_warns;
         let carries = authentic.envelope.causality.is_some();
         if matches!(body.payload, Payload::Admission(..)) || !(carries || is_required) {
@@ -226,20 +261,6 @@ impl Turn<'_> {
         Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows, before })
     }
 
-    /// Whether a DENY refuses such a request. What makes things safer, brings news or belongs to people never is.
-    fn refuses(&self, body: &Body, lane: Lane) -> bool {
-        match (body.rule.admission, &body.payload) {
-            (actions::Admission::Warns, _) => false,
-            (actions::Admission::Entries, _) => lane != Lane::Protected,
-            (actions::Admission::Refuses, Payload::Control(attempt)) => {
-                attempt.decision.as_ref().is_ok_and(|decision| {
-                    !control::registry::makes_safer(self.rules, &self.state.control, decision)
-                })
-            }
-            (actions::Admission::Refuses, _) => true,
-        }
-    }
-
     fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
         let Asked { echo, task } = asked;
         let source = &authentic.envelope.source;
@@ -248,7 +269,7 @@ impl Turn<'_> {
         let evaluation = match &task {
             Err(fault) => evaluate::unreadable(fault),
             Ok(task) => {
-                let limits = self.limits(task.domain);
+                let limits = self.limits(task);
                 delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
                 let reported = self.lookups.reported.as_ref().and_then(|reported| reported.as_ref().ok());
                 evaluate::evaluate(&Question {
@@ -307,8 +328,9 @@ impl Turn<'_> {
         (receipt, evaluation)
     }
 
-    /// The limits of a domain, or why there are none.
-    fn limits(&self, domain: &Domain) -> Result<Limits<'_>, String> {
+    /// The limits of a task, or why there are none.
+    fn limits(&self, task: &Task<'_>) -> Result<Limits<'_>, String> {
+        let domain = task.domain;
         if let Some(fault) = &self.state.rulebook.fault {
             return Err(format!("the rule files cannot be used: {fault}"));
         }
@@ -325,7 +347,8 @@ impl Turn<'_> {
                 Some(delivered.profile.as_ref().ok_or(fault)?)
             }
         };
-        if policy.profile.lineage_command.is_some() {
+        // What carries no causality has no lineage to ask about.
+        if policy.profile.lineage_command.is_some() && task.causality.is_some() {
             match &self.lookups.reported {
                 Some(Ok(_)) => {}
                 Some(Err(fault)) => return Err(fault.clone()),
@@ -380,16 +403,9 @@ impl Turn<'_> {
         source: &Principal,
         which: Option<&InvalidatePolicy>,
     ) -> Result<Outcome, Refusal> {
-        let own = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
-        let may = |domain: &str| {
-            self.rules.role(source) == Some(Role::Human)
-                || own.is_some_and(|grant| grant.domains.iter().any(|own| own.to_string() == domain))
-        };
-        let is_meant = |domain: &str| {
-            which.is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
-        };
         let kept = self.state.admission.policies.keys();
-        let domains: Vec<String> = kept.filter(|domain| is_meant(domain) && may(domain)).cloned().collect();
+        let is_meant = |domain: &&String| is_forgotten(self.rules, source, which, domain);
+        let domains: Vec<String> = kept.filter(is_meant).cloned().collect();
         Ok(Outcome {
             data: handle::data(&AnswerBody::PoliciesForgotten { domains: &domains })?,
             changes: vec![Change::Admission(lineage::Change::PoliciesForgotten { domains: domains.clone() })],
@@ -410,10 +426,26 @@ pub(super) struct PolicyHealth<'a> {
     error: Option<String>,
 }
 
-/// What a policy command delivered, while it holds: asked by this very file, and not too old.
+/// Whether `admission.cache_clear` (`which` is none) or `admission.cache_invalidate` of this sender is about a domain:
+/// people speak for all, others for their own.
+pub(super) fn is_forgotten(
+    rules: &Rulebook,
+    source: &Principal,
+    which: Option<&InvalidatePolicy>,
+    domain: &str,
+) -> bool {
+    let own = rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+    let may = rules.role(source) == Some(Role::Human)
+        || own.is_some_and(|grant| grant.domains.iter().any(|own| own.to_string() == domain));
+    may && which.is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
+}
+
+/// What a policy command delivered, while it holds: asked by this very file, and not too old. A failure holds for a
+/// second, so that neither a flood starts a broken command for each request nor a moment's failure lasts.
 pub fn kept<'a>(policy: &Policy, delivered: &'a Delivered, now: Time) -> Option<&'a Delivered> {
     let ttl_s = policy.profile.cache_ttl_seconds.map_or(CACHE_TTL_S, |ttl| ttl.get());
+    let kept_s = if delivered.profile.is_some() { ttl_s } else { ttl_s.min(FAULT_KEPT_S) };
     let age_ms = now.since_ms(delivered.at);
-    let is_fresh = (0..i64::from(ttl_s).saturating_mul(1000)).contains(&age_ms);
+    let is_fresh = (0..i64::from(kept_s).saturating_mul(1000)).contains(&age_ms);
     Some(delivered).filter(|delivered| is_fresh && delivered.policy == policy.sha256)
 }

@@ -252,7 +252,11 @@ fn kept(turn: &Turn<'_>, request: &Prepared) -> String {
 
 /// Steps that decide whose answer this is: the key still holds, the spool is the source's own, the id is
 /// free or the same request.
-fn may_answer_by_id(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic) -> Result<(), Refusal> {
+pub(super) fn may_answer_by_id(
+    turn: &Turn<'_>,
+    request: &Prepared,
+    authentic: &Authentic,
+) -> Result<(), Refusal> {
     let envelope = &authentic.envelope;
     let key_holds = turn.state.keys.get(&authentic.key_id).is_some_and(|key| key.is_active(turn.now));
     if !key_holds {
@@ -291,7 +295,7 @@ fn may_answer_by_id(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic) 
 }
 
 /// Steps between schema and the contract's own checks: permission and freshness.
-fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Refusal> {
+pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Refusal> {
     let source = &authentic.envelope.source;
     let Some(rule) = turn.rules.principals.get(source) else {
         let what = format!("`{source}` is not in rules/principals.yaml");

@@ -6,6 +6,7 @@ pub mod admission;
 pub mod control;
 pub mod council;
 pub mod decide;
+pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
 pub mod prepare;

@@ -14,7 +14,7 @@ use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
 use crate::wire::code::Code;
 use crate::wire::council::Stance;
-use crate::wire::ids::{OrderId, RequestId};
+use crate::wire::ids::{OrderId, Principal, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::time::Time;
 
@@ -333,7 +333,7 @@ pub struct CaseDecision {
     pub changes: Vec<Change>,
 }
 
-/// What came back from outside: so far a role's command.
+/// What came back from outside about a council case: the answer of a role's command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -354,6 +354,53 @@ pub struct Input {
     /// Hash of the rulebook that named the command.
     pub rulebook: String,
     /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+/// What admission asked a command about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum AskedFor {
+    /// The policy of a domain.
+    Policy {
+        /// The domain, as `tenant/surface/profile`.
+        domain: String,
+        /// SHA-256 of the policy file that named the command, hex.
+        policy: String,
+    },
+    /// The lineage of the task that one request asks for. The next decision over the same request and file rests on it.
+    Lineage {
+        /// The domain, as `tenant/surface/profile`.
+        domain: String,
+        /// Who signed.
+        source: Principal,
+        /// Id of the request.
+        request_id: RequestId,
+        /// SHA-256 of its file's bytes, hex.
+        file_sha256: String,
+    },
+}
+
+/// What came back from outside for admission. Like that of a role it is a line of kind `input`, and `about` tells them
+/// apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionInput {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// What was asked.
+    pub about: AskedFor,
+    /// How the command ended, and what is wrong with its output.
+    pub note: String,
+    /// What it wrote, as text; none: it was of no use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<String>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_blob: Option<String>,
+    /// Hash of the rulebook in force.
+    pub rulebook: String,
+    /// What it does to the state: a policy is kept, lineage does nothing.
     pub changes: Vec<Change>,
 }
 
@@ -507,6 +554,8 @@ pub enum Record {
     Market(MarketRows),
     /// `input`: what a role's command answered.
     Input(Input),
+    /// `input` too: what a command answered to admission.
+    AdmissionInput(Box<AdmissionInput>),
     /// `council`: the decision on a case.
     Council(Box<CaseDecision>),
     /// `decision`.
@@ -527,7 +576,7 @@ impl Record {
             Record::Quota(_) => "quota",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
-            Record::Input(_) => "input",
+            Record::Input(_) | Record::AdmissionInput(_) => "input",
             Record::Council(_) => "council",
             Record::Decision(_) => "decision",
         }
@@ -555,6 +604,7 @@ impl Record {
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
             Record::Input(body) => serde_json::to_string(body),
+            Record::AdmissionInput(body) => serde_json::to_string(body),
             Record::Council(body) => serde_json::to_string(body),
             Record::Decision(body) => return body.body(),
         }
@@ -580,7 +630,12 @@ impl Record {
             "quota" => Record::Quota(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
-            "input" => Record::Input(read(body)?),
+            "input" => match read(body) {
+                Ok(input) => Record::Input(input),
+                Err(why) => Record::AdmissionInput(
+                    read(body).map_err(|other| format!("{why}; as an input of admission: {other}"))?,
+                ),
+            },
             "council" => Record::Council(Box::new(read(body)?)),
             "decision" => Record::Decision(Box::new(read(body)?)),
             "seal" | "segment" => return Ok(None),
@@ -602,6 +657,7 @@ impl Record {
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
             Record::Input(body) => body.timestamp,
+            Record::AdmissionInput(body) => body.timestamp,
             Record::Council(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
         }
@@ -621,6 +677,7 @@ impl Record {
             Record::Published(_) => &[],
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,
+            Record::AdmissionInput(body) => &body.changes,
             Record::Council(body) => &body.changes,
             Record::Decision(body) => &body.changes,
         }

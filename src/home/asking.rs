@@ -2,19 +2,19 @@
 //! run beside the gate, so none of them holds up a decision; a gate that was killed meanwhile asks again.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use super::batch::Pending;
 use super::open::{Home, HomeError};
+use super::program;
 use crate::council::brief;
 use crate::gate::council::{self, RoleAnswer};
+use crate::gate::elsewhere::CommandAnswer;
 use crate::gate::prepare::escaped;
-use crate::host::command::{self, Ended, Program, Run};
 use crate::rules::command::CommandRule;
 use crate::wire::ids::RequestId;
 
@@ -22,8 +22,6 @@ use crate::wire::ids::RequestId;
 const AT_ONCE: usize = 2;
 /// Cases looked through at the start for roles that were not asked yet.
 const OPEN_CASES_MAX: usize = 100_000;
-/// Bytes of a command's complaints in its line.
-const COMPLAINT_BYTES: usize = 300;
 
 /// Roles being asked. Dropping it ends the commands that run.
 #[derive(Debug)]
@@ -57,48 +55,15 @@ impl Asking {
         let (case, role) = (id.clone(), role.to_owned());
         self.running.insert((case.clone(), role.clone()));
         let thread = std::thread::Builder::new().name("role command".to_owned()).spawn(move || {
-            let program = Path::new(&spec.program);
-            // A path with a folder in it is below the home; a bare name is one of the system's programs.
-            let path = if spec.program.contains('/') { root.join(program) } else { program.to_owned() };
-            let run = command::run(
-                &Program {
-                    program: &path,
-                    args: &spec.args,
-                    dir: &root,
-                    time_max: Duration::from_secs(u64::from(spec.time_limit_s)),
-                    output_bytes_max: usize::try_from(spec.output_bytes_max).unwrap_or(usize::MAX),
-                },
-                brief.as_bytes(),
-                &stop,
-            );
-            if let Some(answer) = told(case, role, &spec, run) {
+            if let Some(answer) = program::run(&root, &spec, brief.as_bytes(), &stop) {
+                let CommandAnswer { note, output } = answer;
                 // Nobody listens to it only if the gate is ending.
-                let _ = sender.send(answer);
+                let _ = sender.send(RoleAnswer { case, role, note, output });
             }
         })?;
         self.threads.push(thread);
         Ok(())
     }
-}
-
-/// What a command came to; none if it was ended because the gate stops: it is asked again.
-fn told(case: RequestId, role: String, spec: &CommandRule, run: Run) -> Option<RoleAnswer> {
-    let Run { ended, output, complaint } = run;
-    let program = &spec.program;
-    let (note, is_well) = match ended {
-        Ended::Stopped => return None,
-        Ended::Exited(0) => (format!("`{program}` answered"), true),
-        Ended::Exited(code) => (format!("`{program}` ended with exit code {code}"), false),
-        Ended::Killed(signal) => (format!("`{program}` was ended by signal {signal}"), false),
-        Ended::TimedOut => (format!("`{program}` took longer than {} s", spec.time_limit_s), false),
-        Ended::Flooded => (format!("`{program}` wrote more than {} bytes", spec.output_bytes_max), false),
-        Ended::Failed(error) => (format!("`{program}` could not be run: {error}"), false),
-    };
-    let complaint = complaint.get(..complaint.len().min(COMPLAINT_BYTES)).unwrap_or_default();
-    let complaint = String::from_utf8_lossy(complaint);
-    let complaint = complaint.trim();
-    let note = if is_well || complaint.is_empty() { note } else { format!("{note}: {complaint}") };
-    Some(RoleAnswer { case, role, note: escaped(&note), output: is_well.then_some(output) })
 }
 
 impl Home {

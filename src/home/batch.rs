@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::cases::CASES_PER_BATCH;
 use super::open::{Home, HomeError};
-use crate::admission::lineage;
+use crate::admission::lineage::{self, Reported};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
-use crate::gate::record::{Decision, Event, Published, Record};
-use crate::gate::{Change, Decided, council, decide, prepare};
+use crate::gate::record::{Decision, Event, Published, Record, Status};
+use crate::gate::{Change, Decided, council, decide, elsewhere, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
 use crate::ledger::log::Location;
@@ -54,10 +54,20 @@ pub struct Outcome {
 }
 
 /// A claim that is being decided.
-struct Begun {
-    claim: ClaimName,
+pub(super) struct Begun {
+    pub(super) claim: ClaimName,
     /// What was read of it, for keeping if it is refused.
-    bytes: Option<Vec<u8>>,
+    pub(super) bytes: Option<Vec<u8>>,
+    pub(super) told: Told,
+}
+
+/// What a request has waited for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// How often it waited.
+    pub(super) waits: u32,
+    /// What a lineage command said of its task, or why it said nothing; none: none was asked.
+    pub(super) reported: Option<Result<Reported, String>>,
 }
 
 /// Lines on their way into the ledger.
@@ -119,19 +129,34 @@ impl Home {
     /// # Errors
     /// [`HomeError`]; nothing of an unfinished batch was released then.
     pub fn process(&mut self, claimed: Vec<Claimed>) -> Result<Vec<Outcome>, HomeError> {
+        self.process_either(Some(claimed))
+    }
+
+    /// The same with requests that waited for a command, behind what the commands answered.
+    pub(super) fn process_who_waited(&mut self) -> Result<Vec<Outcome>, HomeError> {
+        self.process_either(None)
+    }
+
+    /// Takes these claims through the gate; none: those whose wait is over.
+    fn process_either(&mut self, claimed: Option<Vec<Claimed>>) -> Result<Vec<Outcome>, HomeError> {
         let now = self.ledger_now();
         self.cases_decided = 0;
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();
         self.push_news(&mut pending, now)?;
+        let claimed = match claimed {
+            Some(claimed) => claimed.into_iter().map(|claimed| (claimed, Told::default())).collect(),
+            None => self.push_answers_from_elsewhere(&mut pending, now)?,
+        };
         let mut waiting: Vec<(Begun, Prepared)> = claimed
             .into_iter()
-            .map(|Claimed { claim, delivery, .. }| {
+            .map(|(Claimed { claim, delivery, .. }, told)| {
                 let prepared = prepare(&delivery, &self.state, &self.keyring, now);
-                (Begun { claim, bytes: delivery.content.ok() }, prepared)
+                (Begun { claim, bytes: delivery.content.ok(), told }, prepared)
             })
             .collect();
+        let asks_elsewhere = elsewhere::is_used(&self.rulebook);
         self.keyring.check()?;
         waiting.sort_by(|(Begun { claim: a, .. }, _), (Begun { claim: b, .. }, _)| {
             (&a.origin, &a.file, a.attempt).cmp(&(&b.origin, &b.file, b.attempt))
@@ -141,12 +166,23 @@ impl Home {
         for lane in [Lane::Feed, Lane::Control, Lane::Protected, Lane::Ordinary] {
             // The class of an order is computed when its turn comes; in the last lane everything left has it.
             let mut later = Vec::new();
-            for (begun, request) in waiting {
+            for (mut begun, request) in waiting {
                 if lane != Lane::Ordinary && request.lane(&self.state) != lane {
                     later.push((begun, request));
                     continue;
                 }
-                let seq = self.decide_one(&mut pending, &request, now)?;
+                // What admission can refuse is in the last lane.
+                if asks_elsewhere
+                    && lane == Lane::Ordinary
+                    && let Some(ask) = self.must_wait(&request, &begun.told, now)?
+                {
+                    match self.set_aside(begun, &request, ask)? {
+                        None => continue,
+                        Some(without_room) => begun = without_room,
+                    }
+                }
+                begun.claim = self.before_deciding(begun.claim)?;
+                let seq = self.decide_one(&mut pending, &request, begun.told.reported.take(), now)?;
                 claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
                     outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
@@ -178,8 +214,14 @@ impl Home {
     }
 
     /// Decides one request and returns the number of its decision line.
-    fn decide_one(&mut self, pending: &mut Pending, request: &Prepared, now: Time) -> Result<u64, HomeError> {
-        let lookups = self.look_up(pending, request)?;
+    fn decide_one(
+        &mut self,
+        pending: &mut Pending,
+        request: &Prepared,
+        reported: Option<Result<Reported, String>>,
+        now: Time,
+    ) -> Result<u64, HomeError> {
+        let lookups = Lookups { reported, ..self.look_up(pending, request)? };
         let seq = self.next_seq(pending);
         let decided = decide(&self.state, &self.rulebook, request, &lookups, now, seq);
         let (decided, bodies) = match render(&decided) {
@@ -194,12 +236,16 @@ impl Home {
         for (digest, bytes) in &decided.blobs {
             self.keep_blob(digest, bytes)?;
         }
+        let is_carried_out = decided.decision.status == Status::Success;
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
         let decision_seq = seq.saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
         let records = records.chain([Record::Decision(Box::new(decided.decision))]).chain(council);
         for (record, body) in records.zip(bodies) {
             self.push(pending, record, body)?;
+        }
+        if is_carried_out {
+            self.forget_running(request);
         }
         Ok(decision_seq)
     }
@@ -301,7 +347,7 @@ impl Home {
         }
         let done: Vec<Done<'_>> = claims
             .iter()
-            .map(|(Begun { claim, bytes }, seq)| {
+            .map(|(Begun { claim, bytes, .. }, seq)| {
                 let keep = by_seq.get(seq).and_then(|(decision, _)| {
                     let sha256 = decision.file_sha256.as_deref();
                     Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })

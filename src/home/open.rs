@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::asking::Asking;
+use super::elsewhere::Elsewhere;
 use super::rulebook::{self, Watched};
 use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
@@ -27,6 +28,7 @@ use crate::spool::name::ClaimName;
 use crate::spool::publish;
 use crate::spool::retire::{self, Done, Keep};
 use crate::spool::scan::Scanner;
+use crate::spool::watch::Waker;
 use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
 use crate::state::store::{Hold, STATE_FILE};
 use crate::state::{Snapshot, Store, StoreError};
@@ -171,6 +173,10 @@ pub struct Home {
     pub(super) role_answers: Vec<RoleAnswer>,
     /// Roles that commands answer; none: nobody asks them.
     pub(super) asking: Option<Asking>,
+    /// Requests that wait for a command of admission; none: nobody ever did.
+    pub(super) elsewhere: Option<Elsewhere>,
+    /// Ends the wait of a watcher.
+    pub(super) waker: Option<Waker>,
     /// Cases decided in this batch.
     pub(super) cases_decided: usize,
     /// Whether cases are due that the last batch left to the next.
@@ -379,6 +385,8 @@ impl Home {
             events: Vec::new(),
             role_answers: Vec::new(),
             asking: None,
+            elsewhere: None,
+            waker: None,
             cases_decided: 0,
             more_cases_due: false,
             case_files_outstanding: false,
@@ -498,8 +506,8 @@ impl Home {
         let mut undelivered: BTreeSet<String> = BTreeSet::new();
         let mut to_retire = Vec::new();
         for claim in claims {
-            // Claims of one name are never in work side by side, so a decision from the claim's batch on is its
-            // own, whatever the file holds by now.
+            // Claims of one name are never in work side by side, but for those set aside, whose numbers no batch
+            // has; so a decision from the claim's batch on is its own, whatever the file holds by now.
             let key = (claim.origin.label(), claim.file.clone());
             match decided.get(&key).filter(|kept| kept.batch >= claim.batch) {
                 Some(kept) => {

@@ -72,17 +72,27 @@ impl Home {
         self.scanner.set_batch_max(entries);
     }
 
-    /// One round: a left-behind claim alone, or up to a batch of new files. `only_local` takes just what
-    /// commands handed over.
+    /// One round: a left-behind claim alone, or up to a batch of new files; then what waited for a command that has
+    /// ended. `only_local` takes just what commands handed over.
     ///
     /// # Errors
     /// [`HomeError`].
     pub fn round(&mut self, only_local: bool) -> Result<Round, HomeError> {
+        let mut round = self.round_of_files(only_local)?;
+        if let Some(outcomes) = self.hear_commands()? {
+            round.outcomes.extend(outcomes);
+            round.more = true;
+        }
+        Ok(round)
+    }
+
+    fn round_of_files(&mut self, only_local: bool) -> Result<Round, HomeError> {
         if let Some(claim) = self.left_behind.pop_front() {
             // Alone in its batch: if it kills the gate again, nothing else goes with it.
             let work = Path::new(claim::WORK_DIR);
-            let again = claim::begin_again(self.seams.disk.as_ref(), claim.clone())
-                .map_err(|source| HomeError::disk(work, source))?;
+            let again =
+                claim::begin_again(self.seams.disk.as_ref(), claim.clone(), self.ledger.position().batch)
+                    .map_err(|source| HomeError::disk(work, source))?;
             let claimed: Vec<Claimed> = match again {
                 Looked::Claimed(claimed) => vec![*claimed],
                 Looked::Unfinished | Looked::Skipped => Vec::new(),
@@ -133,6 +143,10 @@ impl Home {
             if round.more || heard {
                 continue;
             }
+            if self.waits_for_commands() {
+                self.wait_for_commands(UNFINISHED_WAIT);
+                continue;
+            }
             if only_local || !(self.scanner.has_unfinished() || self.is_asking()) {
                 break;
             }
@@ -152,6 +166,7 @@ impl Home {
         report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         self.note(Record::Start, "the watcher started");
+        self.waker = Some(hints.waker());
         let mut publish_by = None;
         while !stop.load(Ordering::SeqCst) {
             let disk = std::sync::Arc::clone(&self.seams.disk);
@@ -194,6 +209,7 @@ impl Home {
         self.note(Record::Stop, note);
         self.write_news()?;
         self.mark_published()?;
+        self.give_back_waiting();
         self.sweep()
     }
 }

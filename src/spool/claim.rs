@@ -262,7 +262,7 @@ pub(super) fn take(
     }
 }
 
-/// Claims that an earlier process left behind, in name order.
+/// Claims that an earlier process left behind, in name order; those that were set aside last.
 ///
 /// # Errors
 /// What the disk says.
@@ -271,17 +271,19 @@ pub fn left_behind(disk: &dyn Disk) -> io::Result<Vec<ClaimName>> {
     for entry in disk.read_dir(Path::new(WORK_DIR))? {
         claims.extend(ClaimName::parse(&entry?.name));
     }
-    claims.sort_by_key(ClaimName::to_name);
+    claims.sort_by_key(|claim| (claim.is_aside(), claim.to_name()));
     Ok(claims)
 }
 
-/// Begins a left-behind claim again under the next attempt; the last one is refused unread.
+/// Begins a left-behind claim again under the next attempt; the last one is refused unread. `batch` is the number of
+/// the batch that is next.
 ///
 /// # Errors
 /// What the disk says.
-pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
+pub fn begin_again(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Looked> {
     let shown = claim.file.clone();
-    let next = ClaimName { attempt: claim.attempt.saturating_add(1), ..claim.clone() };
+    let batch = if claim.is_aside() { batch } else { claim.batch };
+    let next = ClaimName { attempt: claim.attempt.saturating_add(1), batch, ..claim.clone() };
     match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Looked::Skipped),
@@ -297,6 +299,39 @@ pub fn begin_again(disk: &dyn Disk, claim: ClaimName) -> io::Result<Looked> {
         return Ok(claimed(next, shown, Err(Refusal::new(Code::Internal, what))));
     }
     reread(disk, next, shown)
+}
+
+/// Renames a claim that will wait, so that no decision over its name is taken for its own. One that somebody took
+/// away keeps its name: what was read of it is decided all the same.
+///
+/// # Errors
+/// What the disk says.
+pub fn set_aside(disk: &dyn Disk, claim: ClaimName) -> io::Result<ClaimName> {
+    let mut number = 0;
+    loop {
+        let aside = claim.aside(number);
+        match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&aside)) {
+            Ok(()) => return Ok(aside),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(claim),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// The end of waiting: names the claim after the batch that decides it.
+///
+/// # Errors
+/// What the disk says.
+pub fn take_up(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<ClaimName> {
+    let next = ClaimName { batch, ..claim.clone() };
+    match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
+        Ok(()) => Ok(next),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            Ok(claim)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Puts a claim back under the name it had before it was begun again.

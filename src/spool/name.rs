@@ -7,6 +7,10 @@ use crate::gate::prepare::Origin;
 use crate::wire::ids::id_byte;
 use crate::wire::signing::sha256_hex;
 
+/// Batch numbers from here on stand in the names of claims that wait for something outside: no decision has one of
+/// them, so none over the same spool and name is taken for theirs.
+const SET_ASIDE_FROM: u64 = 1 << 62;
+
 /// Longest file name: an id of 128 bytes and `.json`.
 const NAME_BYTES_MAX: usize = 133;
 
@@ -57,8 +61,8 @@ impl FileName {
 pub struct ClaimName {
     /// How often a gate has begun to decide it.
     pub attempt: u32,
-    /// The batch that was next when it was claimed. Claims are retired before the next batch begins, so a
-    /// sealed decision over the same spool and name belongs to this claim if its batch is not an earlier one.
+    /// The batch that was next when it was claimed. Claims are retired before the next batch begins, or set aside, so
+    /// a sealed decision over the same spool and name belongs to this claim if its batch is not an earlier one.
     pub batch: u64,
     /// Where it came from.
     pub origin: Origin,
@@ -67,6 +71,16 @@ pub struct ClaimName {
 }
 
 impl ClaimName {
+    /// The same claim while it waits; `number` tells those of one name apart.
+    pub fn aside(&self, number: u64) -> ClaimName {
+        ClaimName { batch: SET_ASIDE_FROM.saturating_add(number), ..self.clone() }
+    }
+
+    /// Whether it waits.
+    pub fn is_aside(&self) -> bool {
+        self.batch >= SET_ASIDE_FROM
+    }
+
     /// As a file name.
     pub fn to_name(&self) -> String {
         format!("{}~{}~{}~{}", self.attempt, self.batch, self.origin.label(), self.file)

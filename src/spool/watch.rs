@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher};
@@ -16,11 +16,24 @@ pub const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Watches the spool folders.
 pub struct Hints {
     watcher: Option<RecommendedWatcher>,
+    sender: SyncSender<()>,
     receiver: Receiver<()>,
     watched: BTreeMap<PathBuf, FileId>,
     /// Why events do not work, if they do not; the heartbeat serves.
     pub warning: Option<String>,
     tell: Option<OnWarning>,
+}
+
+/// Ends the wait for a hint: there is something to look at that makes no file event.
+#[derive(Clone, Debug)]
+pub struct Waker(SyncSender<()>);
+
+impl Waker {
+    /// Ends it, or the next one.
+    pub fn wake(&self) {
+        // Full means that a wake-up is pending already.
+        let _ = self.0.try_send(());
+    }
 }
 
 /// Hears why events stopped working.
@@ -39,17 +52,17 @@ impl Hints {
     /// Starts watching; failure is a warning.
     pub fn start() -> Hints {
         let (sender, receiver) = sync_channel(1);
+        let waker = Waker(sender.clone());
         let made = notify::recommended_watcher(move |event: notify::Result<Event>| {
             if is_hint(&event) {
-                // Full means that a wake-up is pending already.
-                let _ = sender.try_send(());
+                waker.wake();
             }
         });
         let (watcher, warning) = match made {
             Ok(watcher) => (Some(watcher), None),
             Err(error) => (None, Some(format!("no file events ({error}); looking once a second instead"))),
         };
-        Hints { watcher, receiver, watched: BTreeMap::new(), warning, tell: None }
+        Hints { watcher, sender, receiver, watched: BTreeMap::new(), warning, tell: None }
     }
 
     /// Has `tell` told of the warning there is, and of each that comes after a time without one.
@@ -96,13 +109,13 @@ impl Hints {
         true
     }
 
+    /// Ends a wait from elsewhere in the process.
+    pub fn waker(&self) -> Waker {
+        Waker(self.sender.clone())
+    }
+
     /// Waits for a hint, and says whether there was one, or for this long.
     pub fn wait(&self, at_most: Duration) -> bool {
-        let heard = self.receiver.recv_timeout(at_most);
-        if let Err(RecvTimeoutError::Disconnected) = heard {
-            // Nobody is there to give hints, which must not make us look without rest.
-            std::thread::sleep(at_most);
-        }
-        heard.is_ok()
+        self.receiver.recv_timeout(at_most).is_ok()
     }
 }

@@ -100,9 +100,14 @@ impl Chamber {
         self.scratch.home()
     }
 
+    /// Somebody's key.
+    pub fn key(&self, source: &str) -> &SignKey {
+        &self.keys[source]
+    }
+
     /// A signed request's bytes.
     pub fn signed(&self, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
-        sign(&self.keys[source], source, id, action, payload)
+        sign(self.key(source), source, id, action, payload)
     }
 
     /// The same, dropped.
