@@ -161,7 +161,7 @@ impl Swarm {
                 let place = usize::try_from(self.dice.below(self.trees.len().max(1) as u64)).unwrap();
                 task.root = self.trees.get(place).cloned().unwrap_or_else(|| "again".to_owned());
             }
-            11 => task.domain = (*self.pick(&PROFILES)).0.to_owned(),
+            11 => task.domain = self.pick(&PROFILES).0.to_owned(),
             12 => *way = *self.pick(&["check", "evaluate"]),
             _ => task.kind = "lease".to_owned(),
         }
