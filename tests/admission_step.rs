@@ -8,6 +8,7 @@ use common::tasks::{Gate, Task, check_receipt, reserved};
 use serde_json::{Value, json};
 use spoolgate::admission::receipt::Reason;
 use spoolgate::gate::Decision;
+use spoolgate::gate::decide::needs;
 use spoolgate::gate::record::{CheckRow, Ruling};
 use spoolgate::trading::market::{Row, write_blob};
 use spoolgate::wire::amount::Amount;
@@ -334,6 +335,31 @@ fn a_request_may_only_speak_in_its_keys_first_domain() {
     let query = ask(&mut gate, "bot", "q2", "portfolio.get", "{}", &causality("q2"));
     assert!(query.metadata.code.is_none());
     assert_eq!(reason(&query), Some(Reason::PolicyUnavailable));
+}
+
+// The index is read for whoever may ask, and for nobody else.
+#[test]
+fn nothing_is_looked_up_for_strangers() {
+    let gate = market();
+    let asks = |from: &str, action: &str, domain: &str| {
+        let task = Task { domain: domain.to_owned(), ..Task::parse("x<a") };
+        let is_own = action.starts_with("admission.");
+        let (payload, causality) = (task.body().to_string(), task.causality().to_string());
+        let payload = if is_own { payload.as_str() } else { "{}" };
+        let causality = Some(causality.as_str()).filter(|_| !is_own);
+        needs(&gate.prepared(from, "x", action, payload, causality), &gate.rules).lineage.is_some()
+    };
+    for (from, action, domain, expect) in [
+        ("bot", "admission.check", "t/s/p", true),
+        ("bot", "admission.check", "u/s/p", true),
+        ("bot", "portfolio.get", "t/s/p", true),
+        ("must", "admission.check", "u/s/p", false),
+        ("plain", "admission.check", "t/s/p", false),
+        ("plain", "portfolio.get", "t/s/p", false),
+        ("prices", "admission.check", "t/s/p", false),
+    ] {
+        assert_eq!(asks(from, action, domain), expect, "{from} {action} {domain}");
+    }
 }
 
 #[test]

@@ -238,9 +238,7 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
     if let Some(why) = refused.filter(|_| step.receipt.phase == Phase::Accepted) {
         step.withdraw(&why);
     }
-    if step.receipt.phase == Phase::Accepted {
-        outcome.changes.extend(step.changes);
-    }
+    outcome.changes.extend(step.changes);
     outcome.receipt = Some(step.receipt);
     Ok(outcome)
 }
