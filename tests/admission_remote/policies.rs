@@ -253,7 +253,7 @@ fn forgotten_while_the_command_runs() {
 /// What would be refused anyway, or is only answered again, starts nothing.
 #[test]
 fn what_needs_no_policy_asks_nobody() {
-    let desk = with_command(WIDE);
+    let desk = with_command(&format!("{WIDE}cache_ttl_seconds: 10\n"));
     let mut home = desk.open();
     desk.says("policy", "max_spawn_depth: 3");
     let other = super::desk::body(&root("o1", "reader")).replace("\"agents\"", "\"elsewhere\"");
@@ -285,7 +285,7 @@ fn what_needs_no_policy_asks_nobody() {
     );
     Sent::new("r1.json", bytes.clone()).drop_into(&desk.home());
     drain(&mut home);
-    desk.pass_s(301);
+    desk.pass_s(20);
     Sent::new("again.json", bytes).drop_into(&desk.home());
     drain(&mut home);
     assert_eq!(desk.decisions_on("r1").len(), 2);
