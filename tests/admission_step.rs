@@ -17,7 +17,7 @@ use spoolgate::wire::signing::sha256_hex;
 
 const PRINCIPALS: &str = "principals:
   - {name: owner, role: human, admission: {domains: [{tenant: t, surface: s, profile: p}], roots_per_hour: 20, required: true}}
-  - {name: prices, role: feed, admission: {domains: [{tenant: t, surface: s, profile: p}], roots_per_hour: 20, required: true}}
+  - {name: prices, role: feed}
   - {name: bot, role: agent, strategies: [trend], admission: {domains: [{tenant: t, surface: s, profile: p}, {tenant: u, surface: s, profile: p}], roots_per_hour: 20}}
   - {name: must, role: agent, strategies: [trend], admission: {domains: [{tenant: t, surface: s, profile: p}], roots_per_hour: 20, required: true}}
   - {name: plain, role: agent, strategies: [trend]}
@@ -315,7 +315,7 @@ fn required_causality_holds_up_entries_only() {
         assert!(decision.receipt.is_none(), "{id}: nothing was asked of admission");
         assert!(decision.checks.iter().all(|row| row.name != "admission"), "{id}");
     }
-    // People and feeds with `required` are not held up: `market` imports and deposits without causality.
+    // People with `required` are not held up: `market` deposits without causality.
 }
 
 #[test]
@@ -327,14 +327,36 @@ fn a_request_may_only_speak_in_its_keys_first_domain() {
         (receipt.tenant_id.as_deref(), receipt.surface_id.as_deref(), receipt.policy_profile_id.as_deref());
     assert_eq!(domain, (Some("t"), Some("s"), Some("p")));
     let plain = ask(&mut gate, "plain", "e2", "order.submit", &entry("0.0021"), &causality("e2"));
-    assert!(!is_accepted(&plain) && reason(&plain).is_some());
+    assert!(!is_accepted(&plain));
+    assert_eq!(reason(&plain), Some(Reason::DomainDenied));
     let query = ask(&mut gate, "plain", "q1", "portfolio.get", "{}", &causality("q1"));
-    assert!(query.metadata.code.is_none() && reason(&query).is_some());
+    assert!(query.metadata.code.is_none());
+    assert_eq!(reason(&query), Some(Reason::DomainDenied));
+    // What only warns says so in a row, of whatever request.
+    let row = query.checks.iter().find(|row| row.name == "admission").unwrap();
+    assert!(row.passed && row.reason.as_deref().unwrap().starts_with("exempt: domain_denied"), "{row:?}");
     // Rule files that cannot be used: entries are closed anyway, and admission says why as well.
     gate.state.rulebook.fault = Some("rules/safety.yaml:1: broken".to_owned());
     let query = ask(&mut gate, "bot", "q2", "portfolio.get", "{}", &causality("q2"));
     assert!(query.metadata.code.is_none());
     assert_eq!(reason(&query), Some(Reason::PolicyUnavailable));
+}
+
+// Limits and their hashes are for who may speak there, and for people.
+#[test]
+fn strangers_learn_nothing_of_a_policy() {
+    let mut gate = market();
+    let body = Task { domain: "u/s/p".to_owned(), ..Task::parse("x<a") }.body().to_string();
+    let denied = gate.ask("must", "x1", "admission.check", &body, None);
+    assert_eq!(reason(&denied), Some(Reason::DomainDenied));
+    assert_eq!(denied.receipt.as_ref().unwrap().policy_hash, None);
+    let sees = |gate: &mut common::tasks::Gate, who: &str| {
+        let told = gate.ask(who, &format!("health-{who}"), "admission.health", "{}", None);
+        told.data.unwrap().get().matches("policy_hash").count()
+    };
+    let all = gate.rules.admission.len();
+    assert!(all > 1);
+    assert_eq!((sees(&mut gate, "owner"), sees(&mut gate, "must"), sees(&mut gate, "plain")), (all, 1, 0));
 }
 
 // The index is read for whoever may ask, and for nobody else.

@@ -139,6 +139,15 @@ pub fn unreadable(fault: &str) -> Evaluation {
     rows.done(Counters::default(), None)
 }
 
+/// What is said of a request whose key names no domain: there is none to look at it in.
+pub fn homeless(source: &Principal) -> Evaluation {
+    let mut rows = Rows::default();
+    rows.yes_no(Reason::MissingFields, None, CONTRACT);
+    let fault = format!("`{source}` has no domain; a person may grant one (`admission`)");
+    rows.yes_no(Reason::DomainDenied, Some(fault), PRINCIPALS);
+    rows.done(Counters::default(), None)
+}
+
 /// Decides whether a task may come into being.
 pub fn evaluate(question: &Question<'_>) -> Evaluation {
     let mut rows = Rows::default();

@@ -43,7 +43,16 @@ pub enum Way {
 /// What a task is, as far as it could be read.
 pub struct Asked<'a> {
     echo: Echo,
-    task: Result<Task<'a>, String>,
+    task: Result<Task<'a>, Unasked>,
+}
+
+/// Why there is nothing to evaluate.
+#[derive(Clone, Debug)]
+enum Unasked {
+    /// It cannot be read.
+    Malformed(String),
+    /// Its key has no domain.
+    Homeless,
 }
 
 struct Task<'a> {
@@ -58,8 +67,8 @@ struct Task<'a> {
 
 impl<'a> Asked<'a> {
     fn of_body(authentic: &Authentic, way: Way, attempt: &'a AdmissionAttempt) -> Asked<'a> {
-        let mut task =
-            attempt.body.as_ref().map_err(Clone::clone).map(|AdmissionBody { envelope, forward }| Task {
+        let mut task = attempt.body.as_ref().map_err(|fault| Unasked::Malformed(fault.clone())).map(
+            |AdmissionBody { envelope, forward }| Task {
                 domain: &envelope.domain,
                 payload_kind: &envelope.payload_kind,
                 payload_bytes: envelope.payload.len(),
@@ -67,14 +76,16 @@ impl<'a> Asked<'a> {
                 artifact_size_bytes: envelope.artifact_size_bytes,
                 causality: envelope.causality.clone(),
                 forward: *forward,
-            });
+            },
+        );
         if authentic.envelope.causality.is_some() {
-            task = Err("the causality of the body counts; beside it the request carries another".to_owned());
+            let fault = "the causality of the body counts; beside it the request carries another";
+            task = Err(Unasked::Malformed(fault.to_owned()));
         }
         if way == Way::Admit && task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
             let fault =
                 "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
-            task = Err(fault);
+            task = Err(Unasked::Malformed(fault));
         }
         Asked { echo: attempt.echo.clone(), task }
     }
@@ -91,8 +102,8 @@ impl<'a> Asked<'a> {
         echo.payload_kind = Some(TASK.to_owned());
         let read = text.map(Causality::read).transpose();
         let task = match (read, domain) {
-            (Err(fault), _) => Err(fault),
-            (Ok(_), None) => Err("the key has no domain in rules/principals.yaml (`admission`)".to_owned()),
+            (Err(fault), _) => Err(Unasked::Malformed(fault)),
+            (Ok(_), None) => Err(Unasked::Homeless),
             (Ok(causality), Some(domain)) => Ok(Task {
                 domain,
                 payload_kind: TASK,
@@ -264,10 +275,15 @@ impl Turn<'_> {
     fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
         let Asked { echo, task } = asked;
         let source = &authentic.envelope.source;
-        let policy = task.as_ref().ok().and_then(|task| self.rules.admission.get(task.domain));
+        let grant = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+        // What holds in a domain is told to those who may speak for it.
+        let own = task.as_ref().ok().map(|task| task.domain);
+        let own = own.filter(|domain| grant.is_some_and(|grant| grant.domains.contains(domain)));
+        let policy = own.and_then(|domain| self.rules.admission.get(domain));
         let mut delivered_policy_hash = None;
         let evaluation = match &task {
-            Err(fault) => evaluate::unreadable(fault),
+            Err(Unasked::Malformed(fault)) => evaluate::unreadable(fault),
+            Err(Unasked::Homeless) => evaluate::homeless(source),
             Ok(task) => {
                 let limits = self.limits(task);
                 delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
@@ -281,7 +297,7 @@ impl Turn<'_> {
                     target: task.target,
                     artifact_size_bytes: task.artifact_size_bytes,
                     causality: task.causality.as_ref(),
-                    grant: self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref()),
+                    grant,
                     policy: limits,
                     lineage: &self.lookups.lineage,
                     reported,
@@ -373,15 +389,21 @@ impl Turn<'_> {
         u64::try_from(opened.unwrap_or(0)).unwrap_or(u64::MAX)
     }
 
-    /// `admission.health`.
-    pub(super) fn admission_health(&self) -> Result<Outcome, Refusal> {
-        let policies = self.rules.admission.iter().map(|(domain, policy)| PolicyHealth {
-            domain,
-            policy_version: policy.profile.policy_version.as_deref(),
-            policy_hash: &policy.sha256,
-            max_spawn_depth: policy.profile.max_spawn_depth.get(),
-            error: self.health_fault(domain, policy),
-        });
+    /// `admission.health`: people see every policy, others those of their own domains.
+    pub(super) fn admission_health(&self, source: &Principal) -> Result<Outcome, Refusal> {
+        let is_human = self.rules.role(source) == Some(Role::Human);
+        let own = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+        let sees = |domain: &Domain| is_human || own.is_some_and(|grant| grant.domains.contains(domain));
+        let policies =
+            self.rules.admission.iter().filter(|(domain, _)| sees(domain)).map(|(domain, policy)| {
+                PolicyHealth {
+                    domain,
+                    policy_version: policy.profile.policy_version.as_deref(),
+                    policy_hash: &policy.sha256,
+                    max_spawn_depth: policy.profile.max_spawn_depth.get(),
+                    error: self.health_fault(domain, policy),
+                }
+            });
         handle::answer(&AnswerBody::AdmissionHealth {
             rulebook: &self.rules.hash,
             rulebook_fault: self.state.rulebook.fault.as_deref(),

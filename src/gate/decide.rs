@@ -226,6 +226,9 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
             outcome.changes.clear();
         }
         verdict.checks.insert(0, step.row.clone());
+    } else if outcome.data.is_some() {
+        let judged = outcome.judged.get_or_insert(Judged { rows: Vec::new(), refusal: None });
+        judged.rows.insert(0, step.row.clone());
     }
     let refused = match (outcome.refusal(), &outcome.verdict) {
         (Some(refusal), _) => Some(refusal.message.clone()),

@@ -193,7 +193,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Council(request) => turn.open_case(authentic, request),
         Payload::Verdict(submit) => turn.file_verdict(source, submit),
         Payload::Admission(way, attempt) => Ok(turn.admission(authentic, *way, attempt)),
-        Payload::AdmissionHealth => turn.admission_health(),
+        Payload::AdmissionHealth => turn.admission_health(source),
         Payload::ForgetPolicies(which) => turn.forget_policies(source, which.as_ref()),
         Payload::Control(attempt) => turn.control(authentic, attempt),
         Payload::Strategies => turn.show_strategies(None),

@@ -278,6 +278,9 @@ fn resolve_council_roles(
             let message = format!("principal `{name}`: {what}");
             RulebookError::new("rules/principals.yaml", None, message)
         };
+        if rule.role == Role::Feed && rule.admission.is_some() {
+            return Err(fail("a feed has no tasks".to_owned()));
+        }
         if rule.role == Role::Feed && !rule.council_roles.is_empty() {
             return Err(fail("a feed speaks for no council role".to_owned()));
         }
@@ -434,6 +437,10 @@ mod tests {
         }
         for (line, expect) in [
             ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
+            (
+                "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+                "a feed has no tasks",
+            ),
             ("role: human\n    council_roles: [RO, Risk Officer]", "`Risk Officer` stands twice"),
             ("role: human\n    council_roles: [Chair, chair]", "`chair` stands twice"),
             ("role: human\n    council_roles: [\"--\"]", "is no name of a role"),
