@@ -6,6 +6,8 @@ use std::path::Path;
 
 use super::cases;
 use super::open::{Home, HomeError};
+use crate::admission::lineage;
+use crate::gate::Change;
 use crate::gate::record::{Decision, Record};
 use crate::ledger::token;
 use crate::spool::publish::{self, Published as Put};
@@ -41,9 +43,13 @@ impl Home {
         let disk = self.seams.disk.as_ref();
         let payload = cases::text(disk, line.payload.as_deref(), line.payload_blob.as_deref())?;
         let Some(Ok(body)) = payload.map(|text| AdmissionAttempt::read(&text).body) else { return Ok(None) };
-        let counters = &receipt.effective_counters;
-        let depth = counters.spawn_depth.and_then(|depth| i64::try_from(depth).ok());
-        let envelope = body.envelope.forwarded(depth, counters.recursion_budget_remaining);
+        // The ledger's own depth, which children are measured by: a lineage command may have told of a greater one.
+        let admitted = line.changes.iter().find_map(|change| match change {
+            Change::Admission(lineage::Change::Admitted(task)) => Some(task),
+            _ => None,
+        });
+        let depth = admitted.and_then(|task| i64::try_from(task.depth).ok());
+        let envelope = body.envelope.forwarded(depth, admitted.and_then(|task| task.budget));
         let texts = envelope.and_then(|envelope| Ok((envelope, serde_json::to_string(receipt)?)));
         let signer = self.ledger.signer();
         let bytes = texts.map_err(|error| error.to_string()).and_then(|(envelope, receipt_text)| {

@@ -91,6 +91,24 @@ fn a_large_report_is_kept_apart() {
 }
 
 /// Both: lineage is asked for each request, the policy once, and the policy is fresh when lineage took its time.
+// Its children would have been denied for the depth that they were told.
+#[test]
+fn what_is_forwarded_has_the_depth_of_the_ledger() {
+    let desk = Desk::new(&format!("max_spawn_depth: 4\nrecursion_budget: 9\n{LINEAGE}"));
+    let mut home = desk.open();
+    desk.says("lineage", "{}");
+    desk.root(&mut home, "r1");
+    desk.says("lineage", r#"{"current_depth": 3}"#);
+    desk.send("research-bot", "deep", "admission.admit", &body(&child("r1", "r1", "reader")), None);
+    drain(&mut home);
+    let receipt = desk.decision("deep").receipt.unwrap();
+    assert_eq!(receipt.effective_counters.spawn_depth, Some(3), "what it was measured by");
+    let file: Value =
+        serde_json::from_str(&desk.read(&format!("spool/{}", receipt.forwarded_to.unwrap()))).unwrap();
+    let causality = &file["envelope"]["causality"];
+    assert_eq!((&causality["spawn_depth"], &causality["recursion_budget_remaining"]), (&1.into(), &7.into()));
+}
+
 #[test]
 fn a_policy_does_not_get_old_while_lineage_is_asked() {
     let desk = Desk::new(&format!("{WIDE}cache_ttl_seconds: 1\n{COMMAND}{LINEAGE}"));
