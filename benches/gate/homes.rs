@@ -26,11 +26,15 @@ pub struct Place {
     pub agent: Agent,
 }
 
-/// What the repository's own rules are changed to: more capital, and bounds on age that a long run does not
-/// reach. The checks stay the same.
-const SAFETY: [(&str, &str); 5] = [
+/// What the repository's own rules are changed to: more capital, and bounds on age and number that a long run does
+/// not reach. The checks stay the same.
+const SAFETY: [(&str, &str); 9] = [
     ("max_total_capital: 5000 ", "max_total_capital: 1000000 "),
     ("max_daily_loss: 250 ", "max_daily_loss: 100000 "),
+    ("max_weekly_loss: 500 ", "max_weekly_loss: 100000 "),
+    ("max_portfolio_risk: 0.06 ", "max_portfolio_risk: 1 "),
+    ("slippage_to_plan: 0.005 ", "slippage_to_plan: 1 "),
+    ("max_open_orders: 50 ", "max_open_orders: 1000000 "),
     ("quote_age_floor_s: 120 ", "quote_age_floor_s: 315360000 "),
     ("request_age_max_s: 300 ", "request_age_max_s: 86400 "),
     ("clock_gap_max_s: 604800 ", "clock_gap_max_s: 315360000 "),

@@ -16,6 +16,14 @@ const KEYS: [&[&str]; 6] = [
         "max_single_trade_risk",
         "max_total_exposure",
         "max_daily_loss",
+        "max_weekly_loss",
+        "max_same_direction_exposure",
+        "max_correlated_group",
+        "max_portfolio_risk",
+        "max_volume_share",
+        "max_open_positions",
+        "max_open_orders",
+        "slippage_to_plan",
         "max_drawdown",
         "max_order_value",
         "price_collar",
@@ -62,6 +70,7 @@ const KEYS: [&[&str]; 6] = [
         "maker_fee",
         "taker_fee",
         "volume_share",
+        "group",
         "bar_s",
     ],
     &[
@@ -74,6 +83,7 @@ const KEYS: [&[&str]; 6] = [
         "degraded",
         "instruments",
         "directions",
+        "allocation",
         "stop_distance",
         "min",
         "max",
@@ -223,6 +233,8 @@ fn check_limits(rules: &Rulebook) {
         safety.max_single_position,
         safety.max_single_trade_risk,
         safety.max_drawdown,
+        safety.max_portfolio_risk,
+        safety.slippage_to_plan,
         safety.price_collar,
         safety.price_collar_passive,
         safety.max_spread,
@@ -230,9 +242,15 @@ fn check_limits(rules: &Rulebook) {
     ] {
         assert!(fraction > Amount::ZERO && fraction <= Amount::ONE, "{fraction}");
     }
-    for money in
-        [safety.max_total_capital, safety.max_total_exposure, safety.max_daily_loss, safety.max_order_value]
-    {
+    for money in [
+        safety.max_total_capital,
+        safety.max_total_exposure,
+        safety.same_direction(),
+        safety.correlated_group(),
+        safety.max_daily_loss,
+        safety.max_weekly_loss,
+        safety.max_order_value,
+    ] {
         assert!(money > Amount::ZERO, "{money}");
     }
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);

@@ -318,6 +318,9 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
             return fail("`half_spread` and `slippage` are fractions below 1");
         }
+        if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
+            return fail("`group` is empty; leave it out if it moves with nothing else");
+        }
         let symbol = instrument.symbol.clone();
         if by_symbol.insert(symbol.clone(), instrument).is_some() {
             return Err(RulebookError::new(path, None, format!("instrument `{symbol}` stands twice")));
@@ -340,6 +343,10 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
         let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
         return Err(RulebookError::new(path, None, message));
     }
+    if let Some(share) = strategy.allocation.filter(|share| !share.is_positive()) {
+        let message = format!("`allocation` is {share}; it is a fraction of the capital base above 0");
+        return Err(RulebookError::new(path, None, message));
+    }
     Ok(())
 }
 
@@ -349,8 +356,10 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         ("max_single_position", safety.max_single_position),
         ("max_single_trade_risk", safety.max_single_trade_risk),
         ("max_drawdown", safety.max_drawdown),
+        ("max_portfolio_risk", safety.max_portfolio_risk),
         ("price_collar", safety.price_collar),
         ("price_collar_passive", safety.price_collar_passive),
+        ("slippage_to_plan", safety.slippage_to_plan),
         ("max_spread", safety.max_spread),
         ("max_mid_deviation", safety.max_mid_deviation),
     ];
@@ -364,11 +373,18 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     let positive = [
         ("max_total_capital", safety.max_total_capital),
         ("max_total_exposure", safety.max_total_exposure),
+        ("max_same_direction_exposure", safety.same_direction()),
+        ("max_correlated_group", safety.correlated_group()),
         ("max_daily_loss", safety.max_daily_loss),
+        ("max_weekly_loss", safety.max_weekly_loss),
         ("max_order_value", safety.max_order_value),
     ];
     if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
         return Err(RulebookError::new(path, None, format!("`{name}` is {value}; it must be above 0")));
+    }
+    if let Some(share) = safety.max_volume_share.filter(|v| !v.is_positive() || *v > Amount::ONE) {
+        let message = format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
+        return Err(RulebookError::new(path, None, message));
     }
     let slips = [("entry_slippage", safety.entry_slippage), ("stop_slippage", safety.stop_slippage)];
     if let Some((name, value)) = slips.iter().find(|(_, v)| v.is_negative() || *v >= Amount::ONE) {

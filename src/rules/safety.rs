@@ -21,21 +21,46 @@ pub struct Safety {
     /// Worst-case notional of all symbols, fraction of the capital base.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_total_exposure: Amount,
+    /// Worst-case notional held in one direction, fraction of the capital base; absent: `max_total_exposure`.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_same_direction_exposure: Option<Amount>,
+    /// Worst-case notional of the instruments of one `group`, fraction of the capital base; absent:
+    /// `max_total_exposure`.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_correlated_group: Option<Amount>,
+    /// Risk of everything open down to its stops, fraction of the capital base.
+    #[serde(default = "portfolio_risk", deserialize_with = "amount::yaml::required")]
+    pub max_portfolio_risk: Amount,
     /// A day's loss at which entries stop.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_daily_loss: Amount,
+    /// A week's loss, from Monday UTC, at which entries stop.
+    #[serde(default = "weekly", deserialize_with = "amount::yaml::required")]
+    pub max_weekly_loss: Amount,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_drawdown: Amount,
     /// Largest notional of one order.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_order_value: Amount,
+    /// Largest share of the last bar's volume that one order may be; absent: there is no such check.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_volume_share: Option<Amount>,
+    /// Most pairs of symbol and strategy with a position or a working entry.
+    #[serde(default = "positions")]
+    pub max_open_positions: u32,
+    /// Most open orders, protective stops not counted.
+    #[serde(default = "orders")]
+    pub max_open_orders: u32,
     /// Distance of a limit price or trigger from the market on the aggressive side, fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub price_collar: Amount,
     /// The same on the passive side.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub price_collar_passive: Amount,
+    /// Distance of the worst entry price from the planned one, either way, fraction of the planned one.
+    #[serde(default = "to_plan", deserialize_with = "amount::yaml::required")]
+    pub slippage_to_plan: Amount,
     /// Largest spread, fraction of the middle price.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_spread: Amount,
@@ -68,8 +93,45 @@ pub struct Safety {
     pub control_confidence_min: Amount,
 }
 
+impl Safety {
+    /// The limit on exposure in one direction.
+    pub fn same_direction(&self) -> Amount {
+        self.max_same_direction_exposure.unwrap_or(self.max_total_exposure)
+    }
+
+    /// The limit on exposure of one group.
+    pub fn correlated_group(&self) -> Amount {
+        self.max_correlated_group.unwrap_or(self.max_total_exposure)
+    }
+}
+
+/// A default that is no whole number. The texts are constants that parse.
+fn fraction(text: &str) -> Amount {
+    Amount::parse_wire(text).unwrap_or(Amount::ZERO)
+}
+
+fn positions() -> u32 {
+    10
+}
+
+fn orders() -> u32 {
+    50
+}
+
 fn half() -> Amount {
-    Amount::parse_wire("0.5").unwrap_or(Amount::ONE)
+    fraction("0.5")
+}
+
+fn to_plan() -> Amount {
+    fraction("0.005")
+}
+
+fn portfolio_risk() -> Amount {
+    fraction("0.06")
+}
+
+fn weekly() -> Amount {
+    Amount::from_i64(500)
 }
 
 fn nothing() -> Amount {

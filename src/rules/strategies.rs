@@ -99,6 +99,9 @@ pub struct Strategy {
     pub directions: Vec<Direction>,
     /// How far its protective stops may lie.
     pub stop_distance: StopDistance,
+    /// Worst-case notional of all it holds, fraction of the capital base; absent: no limit of its own.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub allocation: Option<Amount>,
     /// `account:market`; none: only the file decides on it. Made of both when the rulebook is compiled.
     #[serde(skip)]
     pub concern: Option<ConcernId>,

@@ -24,22 +24,24 @@ pub struct Account {
     /// Fees paid.
     pub fees: Amount,
     /// The UTC day that the daily loss is counted in, and where it began. None before the first event.
-    pub day: Option<Day>,
+    pub day: Option<Baseline>,
+    /// The week, from Monday UTC, that the weekly loss is counted in. None before the first event.
+    pub week: Option<Baseline>,
     /// Highest equity net of later deposits and withdrawals. None until equity was first known.
     pub peak_equity: Option<Amount>,
     /// Since when entries are stopped by the drawdown; only a person clears it.
     pub drawdown_since: Option<Time>,
 }
 
-/// Baseline of the daily loss.
+/// Where a day or a week began: what its loss is counted from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Day {
+pub struct Baseline {
     /// UTC midnight.
     pub start: Time,
-    /// Equity when the day began.
+    /// Equity when it began.
     pub equity: Amount,
-    /// `net_deposits` when the day began.
+    /// `net_deposits` when it began.
     pub net_deposits: Amount,
 }
 
@@ -122,6 +124,7 @@ impl Default for Book {
             realised: Amount::ZERO,
             fees: Amount::ZERO,
             day: None,
+            week: None,
             peak_equity: None,
             drawdown_since: None,
         };

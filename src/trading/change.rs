@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Day, Last, Quote};
+use super::book::{Baseline, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Symbol};
@@ -62,7 +62,9 @@ pub enum Change {
         amount: Amount,
     },
     /// A new UTC day began.
-    DayOpened(Day),
+    DayOpened(Baseline),
+    /// A new week began, on Monday UTC.
+    WeekOpened(Baseline),
     /// Equity reached a new peak.
     PeakRaised {
         /// The new peak, account currency.

@@ -119,6 +119,10 @@ impl Book {
                 self.account.day = Some(day.clone());
                 Ok(())
             }
+            Change::WeekOpened(week) => {
+                self.account.week = Some(week.clone());
+                Ok(())
+            }
             Change::PeakRaised { equity } => {
                 self.account.peak_equity = Some(*equity);
                 Ok(())

@@ -38,3 +38,5 @@ mod tests;
 mod tests_control;
 #[cfg(test)]
 mod tests_limits;
+#[cfg(test)]
+mod tests_risk;

@@ -127,7 +127,8 @@ impl Walk {
         let stop_at = told(if draw.side == "buy" { base - stop_by } else { base + stop_by });
         let lot = if is_btc { "0.001" } else { "0.01" };
         let size = Amount::from_i64(draw.lots).checked_mul(a(lot)).unwrap().to_string();
-        let order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        let mut order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        order.planned_entry = a(&told(base));
         match draw.kind {
             0 => order,
             1 => limit(order, &told(own)),
@@ -139,10 +140,19 @@ impl Walk {
         let order = self.order(draw);
         let verdict = self.world.submit(&order);
         if verdict.changes.len() == 2 {
-            for name in ["max_single_trade_risk", "max_single_position", "max_total_exposure"] {
+            for name in [
+                "max_single_trade_risk",
+                "max_single_position",
+                "max_total_exposure",
+                "same_direction_exposure",
+                "max_portfolio_risk",
+                "loss_budget",
+            ] {
                 let row = row(&verdict, name);
                 // A book that prices have carried over its limit takes what does not add to the worst case.
-                let harmless = name != "max_single_trade_risk" && self.worst_units_unchanged(&order);
+                let adds_risk =
+                    ["max_single_trade_risk", "max_portfolio_risk", "loss_budget"].contains(&name);
+                let harmless = !adds_risk && self.worst_units_unchanged(&order);
                 assert!(row.value.unwrap() <= row.limit.unwrap() || harmless, "{row:?}");
             }
         } else if !verdict.accepted {

@@ -19,6 +19,11 @@ max_single_trade_risk: 0.02
 max_total_exposure: 0.5
 max_daily_loss: 250
 max_drawdown: 0.15
+max_weekly_loss: 500
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000
+max_open_orders: 1000
 max_order_value: 1000
 price_collar: 0.02
 price_collar_passive: 0.1
@@ -122,9 +127,10 @@ pub(super) fn market_order(
 ) -> SubmitOrder {
     let short = if symbol == "BTC-USD" { "btc" } else { "eth" };
     let direction = if side == "buy" { "long" } else { "short" };
+    let planned = if symbol == "BTC-USD" { "6800" } else { "200" };
     order(&format!(
         r#"{{"strategy":"{strategy}","symbol":"{symbol}","side":"{side}","size":"{size}","order_type":"market",
-           "stop_price":"{stop}","thesis_slug":"{strategy}-{short}-{direction}-{thesis}","planned_entry":"6800",
+           "stop_price":"{stop}","thesis_slug":"{strategy}-{short}-{direction}-{thesis}","planned_entry":"{planned}",
            "planned_stop":"{stop}"}}"#
     ))
 }
@@ -133,6 +139,7 @@ pub(super) fn market_order(
 pub(super) fn limit(mut order: SubmitOrder, price: &str) -> SubmitOrder {
     order.order_type = crate::wire::orders::OrderType::Limit;
     order.price = Some(a(price));
+    order.planned_entry = a(price);
     order
 }
 
@@ -140,6 +147,7 @@ pub(super) fn limit(mut order: SubmitOrder, price: &str) -> SubmitOrder {
 pub(super) fn stop(mut order: SubmitOrder, trigger: &str) -> SubmitOrder {
     order.order_type = crate::wire::orders::OrderType::Stop;
     order.stop_price = Some(a(trigger));
+    order.planned_entry = a(trigger);
     order
 }
 

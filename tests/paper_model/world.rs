@@ -63,13 +63,18 @@ pub const LISTED: [Listed; 3] = [
     },
 ];
 
-/// Limits that stop little, so that much trades.
+/// Limits that stop little, so that much trades. What the model does not count cannot bind here.
 pub const WIDE: &str = "
 max_total_capital: 1000000
 max_single_position: 1
 max_single_trade_risk: 1
 max_total_exposure: 5
 max_daily_loss: 1000000
+max_weekly_loss: 1000000
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000000
+max_open_orders: 1000000
 max_drawdown: 1
 max_order_value: 1000000
 price_collar: 0.5
@@ -93,6 +98,11 @@ max_single_position: 0.05
 max_single_trade_risk: 0.0005
 max_total_exposure: 0.08
 max_daily_loss: 250
+max_weekly_loss: 1000000
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000000
+max_open_orders: 1000000
 max_drawdown: 0.15
 max_order_value: 200
 price_collar: 0.5
