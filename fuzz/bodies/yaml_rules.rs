@@ -23,6 +23,15 @@ const KEYS: [&[&str]; 6] = [
         "max_volume_share",
         "max_open_positions",
         "max_open_orders",
+        "max_entries_per_minute",
+        "max_entries_per_minute_all",
+        "max_executions",
+        "executions_window_s",
+        "max_losing_trades",
+        "cooldown_s",
+        "restricted",
+        "from",
+        "to",
         "slippage_to_plan",
         "max_drawdown",
         "max_order_value",
@@ -84,6 +93,9 @@ const KEYS: [&[&str]; 6] = [
         "instruments",
         "directions",
         "allocation",
+        "restricted",
+        "from",
+        "to",
         "stop_distance",
         "min",
         "max",
@@ -253,6 +265,9 @@ fn check_limits(rules: &Rulebook) {
     ] {
         assert!(money > Amount::ZERO, "{money}");
     }
+    assert!((1..=1000).contains(&safety.max_executions) && safety.max_losing_trades > 0);
+    assert!((1..=86_400).contains(&safety.executions_window_s) && safety.cooldown_s <= 604_800);
+    assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);

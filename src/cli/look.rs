@@ -55,6 +55,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
         ));
     }
+    for (name, conduct) in &state.book.conduct {
+        if let Some(since) = conduct.disabled_since {
+            reasons.push(format!(
+                "strategy `{name}` executed too often at {since}: no entries of it until `spoolgate halt clear --strategy {name}`"
+            ));
+        }
+    }
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",

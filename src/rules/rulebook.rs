@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
+use super::hours::Window;
 use super::instruments::{Instrument, InstrumentsFile};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
@@ -20,6 +21,15 @@ use crate::wire::ids::{ConcernId, Principal, StrategyName, Symbol, ThesisSlug};
 
 /// Longest duplicate window, seconds: what the book remembers of accepted entries.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
+
+/// Most executions that a limit may count, and the book remembers of a strategy.
+pub const EXECUTIONS_MAX: u32 = 1000;
+
+/// Longest window that they are counted in, seconds.
+pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
+
+/// Longest wait after a stop-out, seconds.
+const COOLDOWN_S_MAX: u32 = 604_800;
 
 /// Longest message of a rule file's fault, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -347,7 +357,19 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
         let message = format!("`allocation` is {share}; it is a fraction of the capital base above 0");
         return Err(RulebookError::new(path, None, message));
     }
+    check_windows(path, &strategy.restricted)?;
     Ok(())
+}
+
+fn check_windows(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
+    match windows.iter().find(|window| window.is_ambiguous()) {
+        Some(window) => {
+            let message =
+                format!("`restricted` from {window}: give it another end, or pause what is not to run");
+            Err(RulebookError::new(path, None, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A limit with a wrong sign or a percentage written as 5 instead of 0.05 must never load.
@@ -404,6 +426,27 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
         return Err(RulebookError::new(path, None, message));
     }
+    if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {
+        let most = safety.max_executions;
+        let message = format!("`max_executions` is {most}; it must be from 1 to {EXECUTIONS_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.executions_window_s == 0 || safety.executions_window_s > EXECUTIONS_WINDOW_S_MAX {
+        let window = safety.executions_window_s;
+        let message =
+            format!("`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.max_losing_trades == 0 {
+        let message = "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.cooldown_s > COOLDOWN_S_MAX {
+        let cooldown = safety.cooldown_s;
+        let message = format!("`cooldown_s` is {cooldown}; it must be at most {COOLDOWN_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    check_windows(path, &safety.restricted)?;
     // The book remembers accepted entries no longer than this, so a longer window could not be kept.
     if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
         let window = safety.duplicate_window_s;

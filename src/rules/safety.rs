@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::hours::Window;
 use crate::wire::amount::{self, Amount};
 
 /// Every limit of the home. Fractions are of the capital base or of a price (0.05 is 5%); money is in
@@ -52,6 +53,27 @@ pub struct Safety {
     /// Most open orders, protective stops not counted.
     #[serde(default = "orders")]
     pub max_open_orders: u32,
+    /// Most entries that one agent places within a minute.
+    #[serde(default = "entries")]
+    pub max_entries_per_minute: u32,
+    /// Most entries that all agents place within a minute. What is remembered ends at 4096.
+    #[serde(default = "entries_of_all")]
+    pub max_entries_per_minute_all: u32,
+    /// So many entries of a strategy executed within `executions_window_s` close it until a person clears it.
+    #[serde(default = "executions")]
+    pub max_executions: u32,
+    /// The window of `max_executions`. Seconds.
+    #[serde(default = "hour")]
+    pub executions_window_s: u32,
+    /// So many closed trades in a row that lose close their strategy until a person clears it.
+    #[serde(default = "losing")]
+    pub max_losing_trades: u32,
+    /// No entry of a strategy within this of its last stop-out. Seconds.
+    #[serde(default = "cooldown")]
+    pub cooldown_s: u32,
+    /// Times of day at which nobody enters.
+    #[serde(default)]
+    pub restricted: Vec<Window>,
     /// Distance of a limit price or trigger from the market on the aggressive side, fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub price_collar: Amount,
@@ -116,6 +138,30 @@ fn positions() -> u32 {
 
 fn orders() -> u32 {
     50
+}
+
+fn entries() -> u32 {
+    10
+}
+
+fn entries_of_all() -> u32 {
+    30
+}
+
+fn executions() -> u32 {
+    50
+}
+
+fn hour() -> u32 {
+    3600
+}
+
+fn losing() -> u32 {
+    3
+}
+
+fn cooldown() -> u32 {
+    300
 }
 
 fn half() -> Amount {

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::conduct::Conduct;
 use super::order::{Order, Position};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
@@ -79,12 +80,14 @@ pub struct Quote {
     pub time: Time,
 }
 
-/// An accepted entry, remembered for the duplicate check.
+/// An accepted entry, remembered for duplicates and rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecentEntry {
     /// When it was accepted.
     pub at: Time,
+    /// Who sent it.
+    pub source: Principal,
     /// Its strategy.
     pub strategy: StrategyName,
     /// Its symbol.
@@ -114,6 +117,8 @@ pub struct Book {
     pub markets: BTreeMap<Symbol, Market>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
+    /// How strategies have been doing, by name: those that ever filled.
+    pub conduct: BTreeMap<StrategyName, Conduct>,
 }
 
 impl Default for Book {
@@ -134,6 +139,7 @@ impl Default for Book {
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
             recent_entries: VecDeque::new(),
+            conduct: BTreeMap::new(),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod cancel;
 pub mod change;
 pub mod checks;
 pub mod class;
+pub mod conduct;
 pub mod fold;
 pub mod headroom;
 pub mod market;
@@ -34,6 +35,8 @@ mod properties;
 mod testing;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_conduct;
 #[cfg(test)]
 mod tests_control;
 #[cfg(test)]

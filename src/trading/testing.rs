@@ -24,6 +24,11 @@ max_portfolio_risk: 1
 slippage_to_plan: 1
 max_open_positions: 1000
 max_open_orders: 1000
+max_entries_per_minute: 1000
+max_entries_per_minute_all: 1000
+max_executions: 1000
+max_losing_trades: 1000
+cooldown_s: 0
 max_order_value: 1000
 price_collar: 0.02
 price_collar_passive: 0.1

@@ -75,6 +75,12 @@ max_portfolio_risk: 1
 slippage_to_plan: 1
 max_open_positions: 1000000
 max_open_orders: 1000000
+max_entries_per_minute: 1000000
+max_entries_per_minute_all: 1000000
+max_executions: 1000
+executions_window_s: 1
+max_losing_trades: 1000000
+cooldown_s: 0
 max_drawdown: 1
 max_order_value: 1000000
 price_collar: 0.5
@@ -103,6 +109,12 @@ max_portfolio_risk: 1
 slippage_to_plan: 1
 max_open_positions: 1000000
 max_open_orders: 1000000
+max_entries_per_minute: 1000000
+max_entries_per_minute_all: 1000000
+max_executions: 1000
+executions_window_s: 1
+max_losing_trades: 1000000
+cooldown_s: 0
 max_drawdown: 0.15
 max_order_value: 200
 price_collar: 0.5

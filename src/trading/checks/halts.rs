@@ -1,6 +1,7 @@
 //! What stops every entry: an untrusted clock, broken rules, losses, people.
 
 use super::{Finding, OrderFacts, SAFETY, STATE, Subject};
+use crate::rules::hours::Window;
 use crate::trading::book::{Baseline, Book};
 use crate::wire::amount::Amount;
 use crate::wire::time::Time;
@@ -116,4 +117,19 @@ pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
 /// Nobody has halted trading.
 pub(super) fn manual_halt(subject: &Subject, _: &OrderFacts) -> Finding {
     Finding::yes_no(subject.ctx.halted.map(str::to_owned), STATE)
+}
+
+/// The time is outside the restricted windows of safety.yaml and of the strategy.
+pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let (now, name) = (subject.ctx.now, &facts.order.strategy);
+    let fault = |window: &Window| Some(format!("nothing is entered from {window}"));
+    if let Some(window) = subject.rules.safety.restricted.iter().find(|window| window.holds(now)) {
+        return Finding::yes_no(fault(window), SAFETY);
+    }
+    let strategy = subject.rules.strategies.get(name);
+    let own = strategy.and_then(|strategy| strategy.restricted.iter().find(|window| window.holds(now)));
+    match own {
+        Some(window) => Finding::yes_no(fault(window), format!("strategies/{name}.yaml")),
+        None => Finding::yes_no(None, SAFETY),
+    }
 }

@@ -3,6 +3,7 @@
 
 mod activity;
 mod around;
+mod crossing;
 mod freshness;
 mod funds;
 mod halts;
@@ -15,6 +16,7 @@ mod subject;
 mod targets;
 
 pub(crate) use around::open_notional;
+pub(super) use crossing::crossed_entries;
 pub use subject::{Kind, OrderFacts, Subject};
 
 use std::borrow::Cow;
@@ -192,6 +194,12 @@ const CHECKS: &[Check] = &[
     entry("max_open_orders", activity::max_open_orders),
     sized(entry("buying_power", funds::buying_power)),
     sized(where_set("liquidity_participation", funds::liquidity_participation)),
+    entry("time_window", halts::time_window),
+    entry("order_rate", activity::order_rate),
+    entry("repeated_execution", activity::repeated_execution),
+    entry("loss_streak", activity::loss_streak),
+    entry("cooldown", activity::cooldown),
+    entry_warns("self_cross", crossing::self_cross),
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),

@@ -23,6 +23,7 @@ use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
 use crate::trading::book::{Baseline, Book, Last, Quote};
 use crate::trading::change::Change;
+use crate::trading::conduct::disabling;
 use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
 use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
@@ -252,6 +253,9 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         };
         self.emit(Change::OrderFilled(fill))?;
+        if let Some(disabled) = disabling(&self.book, self.rules, &order.strategy, self.now) {
+            self.emit(disabled)?;
+        }
         self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
         let opened = if reducible.is_some() { Amount::ZERO } else { size };
         if is_bar {
