@@ -183,3 +183,124 @@ fn weekly() -> Amount {
 fn nothing() -> Amount {
     Amount::ZERO
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Bundle, Rulebook};
+
+    const SHIPPED: &str = include_str!("../../rules/safety.yaml");
+
+    /// Limits that homes made before them do not have, with what stands in for them.
+    const LATER: [(&str, &str); 16] = [
+        ("max_weekly_loss", "500"),
+        ("max_same_direction_exposure", ""),
+        ("max_correlated_group", ""),
+        ("max_portfolio_risk", "0.06"),
+        ("slippage_to_plan", "0.005"),
+        ("max_open_positions", "10"),
+        ("max_open_orders", "50"),
+        ("max_entries_per_minute", "10"),
+        ("max_entries_per_minute_all", "30"),
+        ("max_executions", "50"),
+        ("executions_window_s", "3600"),
+        ("max_losing_trades", "3"),
+        ("cooldown_s", "300"),
+        ("restricted", ""),
+        ("reduced_risk_factor", "0.5"),
+        ("control_confidence_min", "0"),
+    ];
+
+    fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {
+        let files = [
+            ("rules/safety.yaml", safety.to_owned()),
+            ("rules/instruments.yaml", instruments.to_owned()),
+            ("rules/strategies/trend.yaml", strategy.to_owned()),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text));
+        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+    }
+
+    fn read(safety: &str) -> Result<Safety, String> {
+        let instruments = include_str!("../../rules/instruments.yaml");
+        compile(safety, instruments, include_str!("../../rules/strategies/trend.yaml"))
+            .map(|book| book.safety)
+    }
+
+    #[test]
+    fn a_home_from_before_a_limit_loads_with_its_default() {
+        let is_later = |line: &&str| LATER.iter().any(|(name, _)| line.starts_with(&format!("{name}:")));
+        let lines: Vec<&str> = SHIPPED.lines().filter(|line| !is_later(line)).collect();
+        assert_eq!(lines.len() + LATER.len(), SHIPPED.lines().count(), "the shipped file says all of them");
+        let older = read(&lines.join("\n")).unwrap();
+        assert_eq!(older.same_direction(), older.max_total_exposure);
+        assert_eq!(older.correlated_group(), older.max_total_exposure);
+        let mut told = older.clone();
+        told.max_same_direction_exposure = Some(fraction("0.40"));
+        told.max_correlated_group = Some(fraction("0.20"));
+        assert_eq!(read(SHIPPED).unwrap(), told, "and nothing else stands there than the defaults");
+        let spelled: Vec<String> = LATER
+            .iter()
+            .filter(|(_, default)| !default.is_empty())
+            .map(|(name, default)| format!("{name}: {default}"))
+            .collect();
+        assert_eq!(read(&format!("{}\n{}", lines.join("\n"), spelled.join("\n"))).unwrap(), older);
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_do_not_load() {
+        for (name, wrong) in [
+            ("max_weekly_loss", "0"),
+            ("max_weekly_loss", "-500"),
+            ("max_same_direction_exposure", "0"),
+            ("max_correlated_group", "-0.1"),
+            ("max_portfolio_risk", "6"),
+            ("max_portfolio_risk", "0"),
+            ("slippage_to_plan", "1.1"),
+            ("slippage_to_plan", "0"),
+            ("max_open_positions", "-1"),
+            ("max_open_orders", "1.5"),
+            ("max_executions", "0"),
+            ("max_executions", "1001"),
+            ("executions_window_s", "0"),
+            ("executions_window_s", "86401"),
+            ("max_losing_trades", "0"),
+            ("cooldown_s", "604801"),
+            ("restricted", "[{from: \"12:00\", to: \"12:00\"}]"),
+            ("restricted", "[{from: \"12:00\", to: \"24:00\"}]"),
+            ("restricted", "[{from: \"12:00\"}]"),
+            ("restricted", "[{from: \"12:00\", to: \"12:30\", days: []}]"),
+            ("max_volume_share", "0"),
+            ("max_volume_share", "1.1"),
+        ] {
+            let kept: Vec<&str> =
+                SHIPPED.lines().filter(|line| !line.starts_with(&format!("{name}:"))).collect();
+            let error = read(&format!("{}\n{name}: {wrong}\n", kept.join("\n"))).unwrap_err();
+            assert!(error.contains(name), "{name}: {wrong}: {error}");
+        }
+        for text in ["max_volume_share: 1", "max_volume_share: 0.0001"] {
+            assert!(read(&format!("{SHIPPED}\n{text}\n")).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn groups_and_allocations_of_nothing_do_not_load() {
+        let instruments = include_str!("../../rules/instruments.yaml");
+        let strategy = include_str!("../../rules/strategies/trend.yaml");
+        let grouped = |group: &str| format!("{}    group: {group}\n", instruments);
+        let book = compile(SHIPPED, &grouped("coins"), &format!("{strategy}allocation: 0.3\n")).unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().group.as_deref(), Some("coins"));
+        assert_eq!(book.strategies.values().next().unwrap().allocation, Some(fraction("0.3")));
+        for group in ["\"\"", "\" \""] {
+            assert!(compile(SHIPPED, &grouped(group), strategy).unwrap_err().contains("`group` is empty"));
+        }
+        for (line, expect) in [
+            ("allocation: 0", "`allocation` is 0"),
+            ("allocation: -1", "`allocation` is -1"),
+            ("restricted: [{from: \"01:00\", to: \"01:00\"}]", "`restricted` from 01:00"),
+        ] {
+            let error = compile(SHIPPED, instruments, &format!("{strategy}{line}\n")).unwrap_err();
+            assert!(error.starts_with("rules/strategies/trend.yaml") && error.contains(expect), "{error}");
+        }
+    }
+}

@@ -300,14 +300,19 @@ impl Walk {
         }
         let (strategy, symbol) = (position.strategy.as_str(), position.symbol.as_str());
         let order = market_order(strategy, symbol, side.as_str(), &capacity.to_string(), "1", 0);
-        let saved = (self.world.halted, self.world.book.markets.clone());
+        let saved = (self.world.halted, self.world.book.clone(), self.world.rules.clone());
+        self.world.shut();
         self.world.halted = Some("halted");
         self.world.clock_fault = Some("clock");
         self.world.rulebook_fault = Some("rules");
         self.world.book.markets.clear();
         let verdict = self.world.ask(&order);
         assert!(verdict.accepted, "{:?}", failed(&verdict));
-        (self.world.halted, self.world.book.markets) = saved;
+        let open: Vec<OrderId> = self.world.book.orders.keys().copied().collect();
+        for id in open.into_iter().filter(|id| !id.protective) {
+            assert!(self.world.cancel(id).accepted);
+        }
+        (self.world.halted, self.world.book, self.world.rules) = saved;
         (self.world.clock_fault, self.world.rulebook_fault) = (None, None);
     }
 }

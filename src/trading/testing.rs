@@ -60,6 +60,26 @@ instruments:
      maker_fee: 0.0002, taker_fee: 0.001, volume_share: 1, bar_s: 60}
 ";
 
+/// What [`World::shut`] shuts.
+pub(super) const SHUT: [&str; 16] = [
+    "slippage_to_plan",
+    "same_direction_exposure",
+    "correlated_group",
+    "strategy_allocation",
+    "max_portfolio_risk",
+    "loss_budget",
+    "weekly_loss_halt",
+    "max_open_positions",
+    "max_open_orders",
+    "buying_power",
+    "liquidity_participation",
+    "time_window",
+    "order_rate",
+    "repeated_execution",
+    "loss_streak",
+    "cooldown",
+];
+
 /// Saturday noon; the books of tests begin here.
 pub(super) const NOON: &str = "2026-02-21T12:00:00Z";
 
@@ -317,6 +337,37 @@ impl World {
         let row =
             Row::Quote { time_ms: self.now.ms(), bid: a(bid), ask: a(ask), bid_size: None, ask_size: None };
         self.rows(&eth(), &[row]).into_iter().flat_map(|step| step.changes).collect()
+    }
+
+    /// Every limit on the risk of the book, on repetition, time and cash refuses whatever opens: [`SHUT`].
+    pub fn shut(&mut self) {
+        let nothing = a("0.0000000001");
+        let safety = &mut self.rules.safety;
+        safety.slippage_to_plan = nothing;
+        safety.max_same_direction_exposure = Some(nothing);
+        safety.max_correlated_group = Some(nothing);
+        safety.max_portfolio_risk = nothing;
+        safety.max_weekly_loss = nothing;
+        safety.max_volume_share = Some(nothing);
+        (safety.max_open_positions, safety.max_open_orders) = (0, 0);
+        (safety.max_entries_per_minute, safety.max_entries_per_minute_all) = (0, 0);
+        (safety.max_executions, safety.max_losing_trades, safety.cooldown_s) = (1, 1, 604_800);
+        let all_day = "[{from: 00:00, to: 12:00}, {from: 12:00, to: 00:00}]";
+        safety.restricted = serde_yaml::from_str(all_day).unwrap();
+        for instrument in self.rules.instruments.values_mut() {
+            instrument.group = Some("all".to_owned());
+        }
+        for (name, strategy) in &mut self.rules.strategies {
+            (strategy.allocation, strategy.restricted) =
+                (Some(nothing), self.rules.safety.restricted.clone());
+            let conduct = self.book.conduct.entry(name.clone()).or_default();
+            (conduct.losing, conduct.stopped_out_at) = (9, Some(self.now));
+            conduct.disabled_since = Some(self.now);
+        }
+        if let Some(week) = &mut self.book.account.week {
+            week.equity = a("1000000000");
+        }
+        self.book.account.cash = a("-1000000");
     }
 
     pub fn position(&self) -> Amount {

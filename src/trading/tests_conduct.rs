@@ -302,3 +302,22 @@ fn nothing_is_entered_in_a_restricted_window() {
     world.rules.safety.restricted = window("{from: 11:00, to: 13:00}");
     world.accepted(&sell("0.01"));
 }
+
+#[test]
+fn what_shuts_entries_out_lets_everybody_out() {
+    let mut world = World::holding("0.01");
+    let entry = world.accepted(&limit(nth("buy", 1), "6750"));
+    world.shut();
+    let other = market_order("mean", "BTC-USD", "buy", "0.01", "6700", 0);
+    let refused = world.refused(&other);
+    for name in SHUT {
+        assert!(refused.iter().any(|found| found == name), "{name}: {refused:?}");
+    }
+    let names: Vec<_> = failed(&world.ask(&sell("0.01"))).into_iter().map(|row| row.check_name).collect();
+    assert!(names.is_empty(), "{names:?}");
+    assert!(world.tighten(OrderId::of_line(1), "6710").accepted);
+    assert!(world.cancel(entry).accepted);
+    world.accepted(&sell("0.01"));
+    world.flat("6800");
+    assert_eq!(world.position(), Amount::ZERO);
+}

@@ -395,8 +395,24 @@ impl World {
         let owner = (order.symbol.to_string(), order.strategy.to_string());
         let buys = order.side == Side::Buy;
         let capacity = self.model.capacity(&owner, buys);
+        let kind = match order.order_type {
+            OrderType::Market => Kind::Market,
+            OrderType::Limit => Kind::Limit,
+            OrderType::Stop => Kind::Stop,
+        };
+        let own = match kind {
+            Kind::Market => None,
+            Kind::Limit => order.price.map(r),
+            Kind::Stop => order.stop_price.map(r),
+        };
+        let slip = r(self.rules.safety.entry_slippage);
+        let crossed = self.model.crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);
         let verdict = self.ask(order);
         let id = (self.seq, false);
+        if !self.model.holds_against(&owner, buys) {
+            let row = verdict.checks.iter().find(|row| row.check_name == "self_cross").unwrap();
+            assert_eq!(row.passed, crossed.is_empty(), "seed {seed}: {order:?} {crossed:?}");
+        }
         let size = r(order.size);
         if capacity.is_positive() && size > capacity {
             let row = verdict.checks.iter().find(|row| row.check_name == "reduce_only").unwrap();
@@ -409,12 +425,12 @@ impl World {
             return verdict;
         }
         self.apply(&verdict.changes);
-        assert_eq!(verdict.changes.len(), if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
-        let kind = match order.order_type {
-            OrderType::Market => Kind::Market,
-            OrderType::Limit => Kind::Limit,
-            OrderType::Stop => Kind::Stop,
-        };
+        let placed = verdict.changes.iter().filter(|change| matches!(change, Change::OrderPlaced(_))).count();
+        assert_eq!(placed, if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
+        for entry in crossed.iter().filter(|crossed| crossed.role == Role::Entry) {
+            self.model.cancel(entry.id);
+            self.count("crossed by an exit");
+        }
         let working = Working {
             id,
             owner,
