@@ -108,6 +108,7 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         ("unrealised", or_dash(portfolio.unrealised)),
         ("fees", or_dash(Some(portfolio.fees))),
         ("profit and loss of the day", or_dash(portfolio.day_pnl)),
+        ("profit and loss of the week", or_dash(portfolio.week_pnl)),
         ("peak equity", or_dash(portfolio.peak_equity)),
         ("worst-case exposure", or_dash(portfolio.exposure)),
         ("risk to stops", or_dash(portfolio.open_risk)),

@@ -81,7 +81,7 @@ pub enum Change {
     StrategyDisabled {
         /// The strategy.
         strategy: StrategyName,
-        /// When.
+        /// When it last executed, by the market's clock.
         at: Time,
     },
     /// A person lets a strategy enter again: its losses in a row and its executions count from nothing.

@@ -19,9 +19,9 @@ use crate::wire::time::Time;
 pub struct Conduct {
     /// Closed trades in a row that lost, fees included. A trade goes from flat to flat in one symbol.
     pub losing: u32,
-    /// When a protective stop last filled, on the gate's clock.
+    /// When a protective stop last filled, by the market's clock: rows may come late.
     pub stopped_out_at: Option<Time>,
-    /// When the latest entries first filled, on the gate's clock, oldest first: at most as many, and as old, as a
+    /// When the latest entries first filled, by the market's clock, in the order of the fills: at most as many, and as old, as a
     /// limit may count.
     pub executions: VecDeque<Time>,
     /// Since when it may not enter because it executed too often; only a person clears it.
@@ -38,8 +38,8 @@ impl Conduct {
             None => {}
         }
         match fill.role {
-            OrderRole::Protective => self.stopped_out_at = Some(fill.recorded_at),
-            OrderRole::Entry if is_first => self.execute(fill.recorded_at),
+            OrderRole::Protective => self.stopped_out_at = Some(fill.market_time),
+            OrderRole::Entry if is_first => self.execute(fill.market_time),
             OrderRole::Entry | OrderRole::Exit => {}
         }
     }
@@ -61,19 +61,19 @@ impl Conduct {
         *self = Conduct { stopped_out_at: self.stopped_out_at, ..Conduct::default() };
     }
 
-    /// Entries first executed less than `window_s` seconds from `now`.
-    pub fn executions_within(&self, window_s: u32, now: Time) -> usize {
+    /// Entries first executed less than `window_s` seconds from `time`.
+    pub fn executions_within(&self, window_s: u32, time: Time) -> usize {
         let window_ms = i64::from(window_s).saturating_mul(1000);
-        let is_within = |at: &&Time| now.since_ms(**at).saturating_abs() < window_ms;
+        let is_within = |at: &&Time| time.since_ms(**at).saturating_abs() < window_ms;
         self.executions.iter().filter(is_within).count()
     }
 }
 
-/// What closes a strategy to entries, if it has just executed as often as it may within the window.
-pub(super) fn disabling(book: &Book, rules: &Rulebook, name: &StrategyName, now: Time) -> Option<Change> {
+/// What closes a strategy to entries, if by `time` it has executed as often as it may within the window.
+pub(super) fn disabling(book: &Book, rules: &Rulebook, name: &StrategyName, time: Time) -> Option<Change> {
     let conduct = book.conduct.get(name).filter(|conduct| conduct.disabled_since.is_none())?;
     let safety = &rules.safety;
-    let count = conduct.executions_within(safety.executions_window_s, now);
+    let count = conduct.executions_within(safety.executions_window_s, time);
     let is_reached = u32::try_from(count).is_ok_and(|count| count >= safety.max_executions);
-    is_reached.then(|| Change::StrategyDisabled { strategy: name.clone(), at: now })
+    is_reached.then(|| Change::StrategyDisabled { strategy: name.clone(), at: time })
 }

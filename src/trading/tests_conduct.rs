@@ -2,6 +2,7 @@
 
 use super::book::Book;
 use super::change::Change;
+use super::market::Row;
 use super::order::{OrderEnd, OrderRole};
 use super::testing::*;
 use crate::rules::hours::Window;
@@ -320,4 +321,30 @@ fn what_shuts_entries_out_lets_everybody_out() {
     world.accepted(&sell("0.01"));
     world.flat("6800");
     assert_eq!(world.position(), Amount::ZERO);
+}
+
+#[test]
+fn rows_that_come_late_are_counted_when_they_happened() {
+    let mut world = World::new();
+    (world.rules.safety.max_executions, world.rules.safety.cooldown_s) = (1, 300);
+    world.rules.safety.executions_window_s = 300;
+    world.accepted(&buy("0.01"));
+    let opened = world.now;
+    world.wait(600_000);
+    let bar = |minute: i64, price: &str| Row::Bar {
+        open_ms: opened.ms() + minute * 60_000,
+        interval_ms: 60_000,
+        open: a(price),
+        high: a(price),
+        low: a(price),
+        close: a(price),
+        volume: None,
+    };
+    world.rows(&btc(), &[bar(0, "6800"), bar(1, "6690"), bar(9, "6800")]);
+    let conduct = &world.book.conduct[&trend()];
+    assert_eq!(conduct.stopped_out_at, Some(opened.plus_ms(120_000)));
+    assert_eq!(conduct.executions, [opened.plus_ms(60_000)]);
+    assert_eq!(conduct.disabled_since, Some(opened.plus_ms(60_000)), "latched however late it is known");
+    assert!(world.row_of(&nth("buy", 1), "cooldown").passed);
+    assert!(!world.row_of(&nth("buy", 1), "repeated_execution").passed);
 }

@@ -3,6 +3,7 @@
 
 use std::cell::OnceCell;
 
+use super::halts::left_to_lose;
 use super::order::NOT_EXACT;
 use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, Subject};
 use crate::rules::instruments::Instrument;
@@ -25,6 +26,7 @@ pub struct Around {
     others: OnceCell<Others>,
     others_of_strategy: OnceCell<Result<Amount, Finding>>,
     free: OnceCell<Result<Amount, Finding>>,
+    left_to_lose: OnceCell<Result<Amount, &'static str>>,
 }
 
 /// What all symbols but the order's add up to, account currency.
@@ -100,6 +102,11 @@ impl Around {
         facts: &OrderFacts,
     ) -> Result<Amount, Finding> {
         self.others_of_strategy.get_or_init(|| others_of_strategy(subject, facts)).clone()
+    }
+
+    /// What may be lost before a halt, account currency, or why nobody knows.
+    pub(super) fn left_to_lose(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, &'static str> {
+        *self.left_to_lose.get_or_init(|| left_to_lose(subject, facts))
     }
 
     /// Cash that neither shorts nor working entries need, account currency.

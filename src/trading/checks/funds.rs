@@ -4,8 +4,8 @@ use super::around::cost;
 use super::limits::source_of;
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{Finding, OrderFacts, STATE, Subject};
-use crate::trading::pricing;
 use crate::trading::valuation::is_fresh;
+use crate::wire::orders::Side;
 
 /// A cash account, without margin: what the entry takes is at most what is free.
 ///
@@ -16,15 +16,18 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> Finding {
     let Some(instrument) = subject.instrument else {
         return Finding::unknown("usd", STATE, NO_INSTRUMENT);
     };
-    let Some(market) = facts.market else {
+    let price = match facts.order.side {
+        Side::Buy => facts.worst_entry,
+        Side::Sell => facts.notional_price,
+    };
+    let Some(price) = price else {
         return Finding::unknown("usd", STATE, NO_MARKET);
     };
     let free = match facts.around.free(subject) {
         Ok(free) => free,
         Err(unknown) => return unknown,
     };
-    let price = pricing::cost_price(&facts.terms, &market, subject.rules.safety.entry_slippage);
-    let Some(cost) = price.and_then(|price| cost(price, facts.size, instrument)) else {
+    let Some(cost) = cost(price, facts.size, instrument) else {
         return Finding::unknown("usd", STATE, NOT_EXACT);
     };
     Finding::compared(cost, free, "usd", STATE)

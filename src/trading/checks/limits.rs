@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
-use super::halts::{NO_EQUITY, left_to_lose};
+use super::halts::NO_EQUITY;
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{Finding, OrderFacts, SAFETY, SAFETY_REDUCED, Subject};
 use crate::rules::instruments::Instrument;
 use crate::trading::risk;
 use crate::wire::amount::Amount;
+use crate::wire::orders::Side;
 
 const NO_BASE: &str = "the capital base is 0: equity is used up";
 
@@ -107,7 +108,7 @@ pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> 
     let side = facts.order.side;
     exposure(subject, facts, subject.rules.safety.same_direction(), reason, |instrument, price| {
         let others = match &facts.around.others(subject, facts).all {
-            Ok(sides) if side == crate::wire::orders::Side::Buy => Ok(sides.long),
+            Ok(sides) if side == Side::Buy => Ok(sides.long),
             Ok(sides) => Ok(sides.short),
             Err(unknown) => Err(unknown.clone()),
         };
@@ -211,7 +212,7 @@ pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Findi
 /// trade can lose through the halt.
 pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> Finding {
     let source = source_of(subject);
-    let left = match left_to_lose(subject, facts) {
+    let left = match facts.around.left_to_lose(subject, facts) {
         Ok(left) => left,
         Err(reason) => return Finding::unknown("usd", source, reason),
     };

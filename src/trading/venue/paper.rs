@@ -253,7 +253,7 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         };
         self.emit(Change::OrderFilled(fill))?;
-        if let Some(disabled) = disabling(&self.book, self.rules, &order.strategy, self.now) {
+        if let Some(disabled) = disabling(&self.book, self.rules, &order.strategy, time) {
             self.emit(disabled)?;
         }
         self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
