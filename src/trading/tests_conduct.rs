@@ -152,10 +152,13 @@ fn losing_trades_in_a_row_are_counted_from_flat_to_flat_with_fees() {
     world.rules.safety.max_losing_trades = 2;
     world.apply(&[Change::StrategyCleared { strategy: trend() }]);
     assert!(world.row_of(&nth("buy", 0), "loss_streak").passed);
-    // A trade that comes out even loses nothing.
-    world.rules.instruments.values_mut().for_each(|found| {
-        (found.half_spread, found.slippage, found.taker_fee) = (Amount::ZERO, Amount::ZERO, Amount::ZERO);
-    });
+    // Where it was bought, without slippage: the fees lose, and without them a trade that comes out even does not.
+    for found in world.rules.instruments.values_mut() {
+        (found.half_spread, found.slippage) = (Amount::ZERO, Amount::ZERO);
+    }
+    trade(&mut world, &["6800"]);
+    assert_eq!(losing(&world), 1);
+    world.rules.instruments.values_mut().for_each(|found| found.taker_fee = Amount::ZERO);
     trade(&mut world, &["6800"]);
     assert_eq!(losing(&world), 0);
 }
