@@ -78,10 +78,11 @@ fn random_markets_give_what_the_model_gives() {
         "flip",
         "cancel",
         "tighten",
-        "crossed by an exit",
     ] {
         assert!(seen.get(name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
     }
+    let crossed = seen.get("crossed by an exit");
+    assert!(crossed.is_some_and(|count| *count > 10), "an exit meets an own resting entry: {seen:?}");
 }
 
 fn real_rows(kind: &str) -> Vec<Row> {
