@@ -128,6 +128,7 @@ fn order(side: &str, size: &str, price: Option<&str>, thesis: &str) -> String {
     if let Some(price) = price {
         order["order_type"] = json!("limit");
         order["price"] = json!(price);
+        order["planned_entry"] = json!(price);
     }
     order.to_string()
 }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use rational::Rat;
+use spoolgate::trading::Change;
 use spoolgate::trading::class;
 use spoolgate::trading::market::{Options, Row, import};
 use spoolgate::trading::order::OrderRole;
@@ -80,6 +81,8 @@ fn random_markets_give_what_the_model_gives() {
     ] {
         assert!(seen.get(name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
     }
+    let crossed = seen.get("crossed by an exit");
+    assert!(crossed.is_some_and(|count| *count > 10), "an exit meets an own resting entry: {seen:?}");
 }
 
 fn real_rows(kind: &str) -> Vec<Row> {
@@ -315,7 +318,9 @@ fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>
             let exit = world.order(listed, strategy, buys, kind, own, 1, size);
             let verdict = world.ask(&exit);
             assert!(verdict.accepted, "{context}: {exit:?}: {:#?}", verdict.checks);
-            assert_eq!(verdict.changes.len(), 1, "{context}");
+            let (last, before) = verdict.changes.split_last().unwrap();
+            assert!(matches!(last, Change::OrderPlaced(_)), "{context}");
+            assert!(before.iter().all(|change| matches!(change, Change::OrderClosed { .. })), "{context}");
             *seen.entry("exit".to_owned()).or_default() += 1;
         }
     }

@@ -26,11 +26,21 @@ pub struct Place {
     pub agent: Agent,
 }
 
-/// What the repository's own rules are changed to: more capital, and bounds on age that a long run does not
-/// reach. The checks stay the same.
-const SAFETY: [(&str, &str); 5] = [
+/// What the repository's own rules are changed to: more capital, and bounds on age and number that a long run does
+/// not reach. The checks stay the same.
+const SAFETY: [(&str, &str); 15] = [
     ("max_total_capital: 5000 ", "max_total_capital: 1000000 "),
     ("max_daily_loss: 250 ", "max_daily_loss: 100000 "),
+    ("max_weekly_loss: 500 ", "max_weekly_loss: 100000 "),
+    ("max_portfolio_risk: 0.06 ", "max_portfolio_risk: 1 "),
+    ("slippage_to_plan: 0.005 ", "slippage_to_plan: 1 "),
+    ("max_open_orders: 50 ", "max_open_orders: 1000000 "),
+    ("max_entries_per_minute: 10 ", "max_entries_per_minute: 1000000 "),
+    ("max_entries_per_minute_all: 30 ", "max_entries_per_minute_all: 1000000 "),
+    ("max_executions: 50 ", "max_executions: 1000 "),
+    ("executions_window_s: 3600 ", "executions_window_s: 1 "),
+    ("max_losing_trades: 3 ", "max_losing_trades: 1000000 "),
+    ("cooldown_s: 300 ", "cooldown_s: 0 "),
     ("quote_age_floor_s: 120 ", "quote_age_floor_s: 315360000 "),
     ("request_age_max_s: 300 ", "request_age_max_s: 86400 "),
     ("clock_gap_max_s: 604800 ", "clock_gap_max_s: 315360000 "),

@@ -356,6 +356,7 @@ impl World {
     fn check_duplicate(&mut self, entry: &Order) {
         let recent = RecentEntry {
             at: self.now,
+            source: entry.source.clone(),
             strategy: entry.strategy.clone(),
             symbol: entry.symbol.clone(),
             side: entry.side,

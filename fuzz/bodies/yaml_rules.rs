@@ -16,6 +16,23 @@ const KEYS: [&[&str]; 7] = [
         "max_single_trade_risk",
         "max_total_exposure",
         "max_daily_loss",
+        "max_weekly_loss",
+        "max_same_direction_exposure",
+        "max_correlated_group",
+        "max_portfolio_risk",
+        "max_volume_share",
+        "max_open_positions",
+        "max_open_orders",
+        "max_entries_per_minute",
+        "max_entries_per_minute_all",
+        "max_executions",
+        "executions_window_s",
+        "max_losing_trades",
+        "cooldown_s",
+        "restricted",
+        "from",
+        "to",
+        "slippage_to_plan",
         "max_drawdown",
         "max_order_value",
         "price_collar",
@@ -69,6 +86,7 @@ const KEYS: [&[&str]; 7] = [
         "maker_fee",
         "taker_fee",
         "volume_share",
+        "group",
         "bar_s",
     ],
     &[
@@ -81,6 +99,10 @@ const KEYS: [&[&str]; 7] = [
         "degraded",
         "instruments",
         "directions",
+        "allocation",
+        "restricted",
+        "from",
+        "to",
         "stop_distance",
         "min",
         "max",
@@ -251,6 +273,8 @@ fn check_limits(rules: &Rulebook) {
         safety.max_single_position,
         safety.max_single_trade_risk,
         safety.max_drawdown,
+        safety.max_portfolio_risk,
+        safety.slippage_to_plan,
         safety.price_collar,
         safety.price_collar_passive,
         safety.max_spread,
@@ -258,11 +282,20 @@ fn check_limits(rules: &Rulebook) {
     ] {
         assert!(fraction > Amount::ZERO && fraction <= Amount::ONE, "{fraction}");
     }
-    for money in
-        [safety.max_total_capital, safety.max_total_exposure, safety.max_daily_loss, safety.max_order_value]
-    {
+    for money in [
+        safety.max_total_capital,
+        safety.max_total_exposure,
+        safety.same_direction(),
+        safety.correlated_group(),
+        safety.max_daily_loss,
+        safety.max_weekly_loss,
+        safety.max_order_value,
+    ] {
         assert!(money > Amount::ZERO, "{money}");
     }
+    assert!((1..=1000).contains(&safety.max_executions) && safety.max_losing_trades > 0);
+    assert!((1..=86_400).contains(&safety.executions_window_s) && safety.cooldown_s <= 604_800);
+    assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);

@@ -55,6 +55,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
         ));
     }
+    for (name, conduct) in &state.book.conduct {
+        if let Some(since) = conduct.disabled_since {
+            reasons.push(format!(
+                "strategy `{name}` executed too often at {since}: no entries of it until `spoolgate halt clear --strategy {name}`"
+            ));
+        }
+    }
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
@@ -101,6 +108,7 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         ("unrealised", or_dash(portfolio.unrealised)),
         ("fees", or_dash(Some(portfolio.fees))),
         ("profit and loss of the day", or_dash(portfolio.day_pnl)),
+        ("profit and loss of the week", or_dash(portfolio.week_pnl)),
         ("peak equity", or_dash(portfolio.peak_equity)),
         ("worst-case exposure", or_dash(portfolio.exposure)),
         ("risk to stops", or_dash(portfolio.open_risk)),

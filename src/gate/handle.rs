@@ -353,6 +353,13 @@ impl Turn<'_> {
             HaltScope::Principal(name) => {
                 ("principal", Change::HaltCleared { principal: Some(name.clone()) })
             }
+            HaltScope::Strategy(name) => {
+                if !self.rules.strategies.contains_key(name) && !book.conduct.contains_key(name) {
+                    return Err(Refusal::new(Code::NotFound, format!("strategy `{name}` has no file")));
+                }
+                let strategy = name.clone();
+                ("strategy", Change::Book(trading::Change::StrategyCleared { strategy }))
+            }
             HaltScope::Drawdown => {
                 let peak = book.equity_last_known(self.rules).ok_or_else(|| {
                     Refusal::new(

@@ -114,12 +114,11 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
-        if let Some(change) = paper::open_day(&self.state.book, &self.rulebook, now) {
-            let changes = vec![Change::Book(change)];
-            self.push_event(
-                pending,
-                Record::Tick(Event { timestamp: now, note: "a new day".to_owned(), changes }),
-            )?;
+        let opened = paper::open_periods(&self.state.book, &self.rulebook, now);
+        if !opened.is_empty() {
+            let changes = opened.into_iter().map(Change::Book).collect();
+            let note = "a new day".to_owned();
+            self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
         }
         Ok(())
     }

@@ -60,6 +60,9 @@ pub struct Instrument {
     /// Largest share of a bar's volume that paper orders may take.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub volume_share: Amount,
+    /// What it moves together with: instruments of one group share `max_correlated_group`.
+    #[serde(default)]
+    pub group: Option<String>,
     /// Length of a bar, seconds: market data are stale after two.
     pub bar_s: u32,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
+use super::hours::Window;
 use super::instruments::{Instrument, InstrumentsFile};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
@@ -20,6 +21,15 @@ use crate::wire::ids::{ConcernId, Principal, StrategyName, Symbol, ThesisSlug};
 
 /// Longest duplicate window, seconds: what the book remembers of accepted entries.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
+
+/// Most executions that a limit may count, and the book remembers of a strategy.
+pub const EXECUTIONS_MAX: u32 = 1000;
+
+/// Longest window that they are counted in, seconds.
+pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
+
+/// Longest wait after a stop-out, seconds.
+const COOLDOWN_S_MAX: u32 = 604_800;
 
 /// Longest message of a rule file's fault, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -321,6 +331,9 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
             return fail("`half_spread` and `slippage` are fractions below 1");
         }
+        if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
+            return fail("`group` is empty; leave it out if it moves with nothing else");
+        }
         let symbol = instrument.symbol.clone();
         if by_symbol.insert(symbol.clone(), instrument).is_some() {
             return Err(RulebookError::new(path, None, format!("instrument `{symbol}` stands twice")));
@@ -343,7 +356,23 @@ fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), Rul
         let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
         return Err(RulebookError::new(path, None, message));
     }
+    if let Some(share) = strategy.allocation.filter(|share| !share.is_positive()) {
+        let message = format!("`allocation` is {share}; it is a fraction of the capital base above 0");
+        return Err(RulebookError::new(path, None, message));
+    }
+    check_windows(path, &strategy.restricted)?;
     Ok(())
+}
+
+fn check_windows(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
+    match windows.iter().find(|window| window.is_ambiguous()) {
+        Some(window) => {
+            let message =
+                format!("`restricted` from {window}: give it another end, or pause what is not to run");
+            Err(RulebookError::new(path, None, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A limit with a wrong sign or a percentage written as 5 instead of 0.05 must never load.
@@ -352,8 +381,10 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         ("max_single_position", safety.max_single_position),
         ("max_single_trade_risk", safety.max_single_trade_risk),
         ("max_drawdown", safety.max_drawdown),
+        ("max_portfolio_risk", safety.max_portfolio_risk),
         ("price_collar", safety.price_collar),
         ("price_collar_passive", safety.price_collar_passive),
+        ("slippage_to_plan", safety.slippage_to_plan),
         ("max_spread", safety.max_spread),
         ("max_mid_deviation", safety.max_mid_deviation),
     ];
@@ -367,11 +398,18 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     let positive = [
         ("max_total_capital", safety.max_total_capital),
         ("max_total_exposure", safety.max_total_exposure),
+        ("max_same_direction_exposure", safety.same_direction()),
+        ("max_correlated_group", safety.correlated_group()),
         ("max_daily_loss", safety.max_daily_loss),
+        ("max_weekly_loss", safety.max_weekly_loss),
         ("max_order_value", safety.max_order_value),
     ];
     if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
         return Err(RulebookError::new(path, None, format!("`{name}` is {value}; it must be above 0")));
+    }
+    if let Some(share) = safety.max_volume_share.filter(|v| !v.is_positive() || *v > Amount::ONE) {
+        let message = format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
+        return Err(RulebookError::new(path, None, message));
     }
     let slips = [("entry_slippage", safety.entry_slippage), ("stop_slippage", safety.stop_slippage)];
     if let Some((name, value)) = slips.iter().find(|(_, v)| v.is_negative() || *v >= Amount::ONE) {
@@ -391,6 +429,27 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
         let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
         return Err(RulebookError::new(path, None, message));
     }
+    if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {
+        let most = safety.max_executions;
+        let message = format!("`max_executions` is {most}; it must be from 1 to {EXECUTIONS_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.executions_window_s == 0 || safety.executions_window_s > EXECUTIONS_WINDOW_S_MAX {
+        let window = safety.executions_window_s;
+        let message =
+            format!("`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.max_losing_trades == 0 {
+        let message = "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.cooldown_s > COOLDOWN_S_MAX {
+        let cooldown = safety.cooldown_s;
+        let message = format!("`cooldown_s` is {cooldown}; it must be at most {COOLDOWN_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    check_windows(path, &safety.restricted)?;
     // The book remembers accepted entries no longer than this, so a longer window could not be kept.
     if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
         let window = safety.duplicate_window_s;

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::hours::Window;
 use crate::wire::amount::{self, Amount};
 
 /// Every limit of the home. Fractions are of the capital base or of a price (0.05 is 5%); money is in
@@ -21,21 +22,67 @@ pub struct Safety {
     /// Worst-case notional of all symbols, fraction of the capital base.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_total_exposure: Amount,
+    /// Worst-case notional held in one direction, fraction of the capital base; absent: `max_total_exposure`.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_same_direction_exposure: Option<Amount>,
+    /// Worst-case notional of the instruments of one `group`, fraction of the capital base; absent:
+    /// `max_total_exposure`.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_correlated_group: Option<Amount>,
+    /// Risk of everything open down to its stops, fraction of the capital base.
+    #[serde(default = "portfolio_risk", deserialize_with = "amount::yaml::required")]
+    pub max_portfolio_risk: Amount,
     /// A day's loss at which entries stop.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_daily_loss: Amount,
+    /// A week's loss, from Monday UTC, at which entries stop.
+    #[serde(default = "weekly", deserialize_with = "amount::yaml::required")]
+    pub max_weekly_loss: Amount,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_drawdown: Amount,
     /// Largest notional of one order.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_order_value: Amount,
+    /// Largest share of the last bar's volume that one order may be; absent: there is no such check.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_volume_share: Option<Amount>,
+    /// Most pairs of symbol and strategy with a position or a working entry.
+    #[serde(default = "positions")]
+    pub max_open_positions: u32,
+    /// Most open orders, protective stops not counted.
+    #[serde(default = "orders")]
+    pub max_open_orders: u32,
+    /// Most entries that one agent places within a minute.
+    #[serde(default = "entries")]
+    pub max_entries_per_minute: u32,
+    /// Most entries that all agents place within a minute. What is remembered ends at 4096.
+    #[serde(default = "entries_of_all")]
+    pub max_entries_per_minute_all: u32,
+    /// So many entries of a strategy executed within `executions_window_s` close it until a person clears it.
+    #[serde(default = "executions")]
+    pub max_executions: u32,
+    /// The window of `max_executions`. Seconds.
+    #[serde(default = "hour")]
+    pub executions_window_s: u32,
+    /// So many closed trades in a row that lose close their strategy until a person clears it.
+    #[serde(default = "losing")]
+    pub max_losing_trades: u32,
+    /// No entry of a strategy within this of its last stop-out. Seconds.
+    #[serde(default = "cooldown")]
+    pub cooldown_s: u32,
+    /// Times of day at which nobody enters.
+    #[serde(default)]
+    pub restricted: Vec<Window>,
     /// Distance of a limit price or trigger from the market on the aggressive side, fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub price_collar: Amount,
     /// The same on the passive side.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub price_collar_passive: Amount,
+    /// Distance of the worst entry price from the planned one, either way, fraction of the planned one.
+    #[serde(default = "to_plan", deserialize_with = "amount::yaml::required")]
+    pub slippage_to_plan: Amount,
     /// Largest spread, fraction of the middle price.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub max_spread: Amount,
@@ -68,10 +115,192 @@ pub struct Safety {
     pub control_confidence_min: Amount,
 }
 
+impl Safety {
+    /// The limit on exposure in one direction.
+    pub fn same_direction(&self) -> Amount {
+        self.max_same_direction_exposure.unwrap_or(self.max_total_exposure)
+    }
+
+    /// The limit on exposure of one group.
+    pub fn correlated_group(&self) -> Amount {
+        self.max_correlated_group.unwrap_or(self.max_total_exposure)
+    }
+}
+
+/// A default that is no whole number. The texts are constants that parse.
+fn fraction(text: &str) -> Amount {
+    Amount::parse_wire(text).unwrap_or(Amount::ZERO)
+}
+
+fn positions() -> u32 {
+    10
+}
+
+fn orders() -> u32 {
+    50
+}
+
+fn entries() -> u32 {
+    10
+}
+
+fn entries_of_all() -> u32 {
+    30
+}
+
+fn executions() -> u32 {
+    50
+}
+
+fn hour() -> u32 {
+    3600
+}
+
+fn losing() -> u32 {
+    3
+}
+
+fn cooldown() -> u32 {
+    300
+}
+
 fn half() -> Amount {
-    Amount::parse_wire("0.5").unwrap_or(Amount::ONE)
+    fraction("0.5")
+}
+
+fn to_plan() -> Amount {
+    fraction("0.005")
+}
+
+fn portfolio_risk() -> Amount {
+    fraction("0.06")
+}
+
+fn weekly() -> Amount {
+    Amount::from_i64(500)
 }
 
 fn nothing() -> Amount {
     Amount::ZERO
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::{Bundle, Rulebook};
+
+    const SHIPPED: &str = include_str!("../../rules/safety.yaml");
+
+    /// Limits that homes made before them do not have, with what stands in for them.
+    const LATER: [(&str, &str); 16] = [
+        ("max_weekly_loss", "500"),
+        ("max_same_direction_exposure", ""),
+        ("max_correlated_group", ""),
+        ("max_portfolio_risk", "0.06"),
+        ("slippage_to_plan", "0.005"),
+        ("max_open_positions", "10"),
+        ("max_open_orders", "50"),
+        ("max_entries_per_minute", "10"),
+        ("max_entries_per_minute_all", "30"),
+        ("max_executions", "50"),
+        ("executions_window_s", "3600"),
+        ("max_losing_trades", "3"),
+        ("cooldown_s", "300"),
+        ("restricted", ""),
+        ("reduced_risk_factor", "0.5"),
+        ("control_confidence_min", "0"),
+    ];
+
+    fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {
+        let files = [
+            ("rules/safety.yaml", safety.to_owned()),
+            ("rules/instruments.yaml", instruments.to_owned()),
+            ("rules/strategies/trend.yaml", strategy.to_owned()),
+        ];
+        let files = files.map(|(path, text)| (path.to_owned(), text));
+        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+    }
+
+    fn read(safety: &str) -> Result<Safety, String> {
+        let instruments = include_str!("../../rules/instruments.yaml");
+        compile(safety, instruments, include_str!("../../rules/strategies/trend.yaml"))
+            .map(|book| book.safety)
+    }
+
+    #[test]
+    fn a_home_from_before_a_limit_loads_with_its_default() {
+        let is_later = |line: &&str| LATER.iter().any(|(name, _)| line.starts_with(&format!("{name}:")));
+        let lines: Vec<&str> = SHIPPED.lines().filter(|line| !is_later(line)).collect();
+        assert_eq!(lines.len() + LATER.len(), SHIPPED.lines().count(), "the shipped file says all of them");
+        let older = read(&lines.join("\n")).unwrap();
+        assert_eq!(older.same_direction(), older.max_total_exposure);
+        assert_eq!(older.correlated_group(), older.max_total_exposure);
+        let mut told = older.clone();
+        told.max_same_direction_exposure = Some(fraction("0.40"));
+        told.max_correlated_group = Some(fraction("0.20"));
+        assert_eq!(read(SHIPPED).unwrap(), told, "and nothing else stands there than the defaults");
+        let spelled: Vec<String> = LATER
+            .iter()
+            .filter(|(_, default)| !default.is_empty())
+            .map(|(name, default)| format!("{name}: {default}"))
+            .collect();
+        assert_eq!(read(&format!("{}\n{}", lines.join("\n"), spelled.join("\n"))).unwrap(), older);
+    }
+
+    #[test]
+    fn limits_that_make_no_sense_do_not_load() {
+        for (name, wrong) in [
+            ("max_weekly_loss", "0"),
+            ("max_weekly_loss", "-500"),
+            ("max_same_direction_exposure", "0"),
+            ("max_correlated_group", "-0.1"),
+            ("max_portfolio_risk", "6"),
+            ("max_portfolio_risk", "0"),
+            ("slippage_to_plan", "1.1"),
+            ("slippage_to_plan", "0"),
+            ("max_open_positions", "-1"),
+            ("max_open_orders", "1.5"),
+            ("max_executions", "0"),
+            ("max_executions", "1001"),
+            ("executions_window_s", "0"),
+            ("executions_window_s", "86401"),
+            ("max_losing_trades", "0"),
+            ("cooldown_s", "604801"),
+            ("restricted", "[{from: \"12:00\", to: \"12:00\"}]"),
+            ("restricted", "[{from: \"12:00\", to: \"24:00\"}]"),
+            ("restricted", "[{from: \"12:00\"}]"),
+            ("restricted", "[{from: \"12:00\", to: \"12:30\", days: []}]"),
+            ("max_volume_share", "0"),
+            ("max_volume_share", "1.1"),
+        ] {
+            let kept: Vec<&str> =
+                SHIPPED.lines().filter(|line| !line.starts_with(&format!("{name}:"))).collect();
+            let error = read(&format!("{}\n{name}: {wrong}\n", kept.join("\n"))).unwrap_err();
+            assert!(error.contains(name), "{name}: {wrong}: {error}");
+        }
+        for text in ["max_volume_share: 1", "max_volume_share: 0.0001"] {
+            assert!(read(&format!("{SHIPPED}\n{text}\n")).is_ok(), "{text}");
+        }
+    }
+
+    #[test]
+    fn groups_and_allocations_of_nothing_do_not_load() {
+        let instruments = include_str!("../../rules/instruments.yaml");
+        let strategy = include_str!("../../rules/strategies/trend.yaml");
+        let grouped = |group: &str| format!("{}    group: {group}\n", instruments);
+        let book = compile(SHIPPED, &grouped("coins"), &format!("{strategy}allocation: 0.3\n")).unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().group.as_deref(), Some("coins"));
+        assert_eq!(book.strategies.values().next().unwrap().allocation, Some(fraction("0.3")));
+        for group in ["\"\"", "\" \""] {
+            assert!(compile(SHIPPED, &grouped(group), strategy).unwrap_err().contains("`group` is empty"));
+        }
+        for (line, expect) in [
+            ("allocation: 0", "`allocation` is 0"),
+            ("allocation: -1", "`allocation` is -1"),
+            ("restricted: [{from: \"01:00\", to: \"01:00\"}]", "`restricted` from 01:00"),
+        ] {
+            let error = compile(SHIPPED, instruments, &format!("{strategy}{line}\n")).unwrap_err();
+            assert!(error.starts_with("rules/strategies/trend.yaml") && error.contains(expect), "{error}");
+        }
+    }
 }

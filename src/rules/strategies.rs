@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use super::hours::Window;
 use crate::wire::amount::{self, Amount};
 use crate::wire::control::RiskMode;
 use crate::wire::ids::{ConcernId, ConcernPart, ControlId, StrategyName, Symbol};
@@ -99,6 +100,12 @@ pub struct Strategy {
     pub directions: Vec<Direction>,
     /// How far its protective stops may lie.
     pub stop_distance: StopDistance,
+    /// Worst-case notional of all it holds, fraction of the capital base; absent: no limit of its own.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub allocation: Option<Amount>,
+    /// Times of day at which it does not enter.
+    #[serde(default)]
+    pub restricted: Vec<Window>,
     /// `account:market`; none: only the file decides on it. Made of both when the rulebook is compiled.
     #[serde(skip)]
     pub concern: Option<ConcernId>,

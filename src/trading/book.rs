@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::conduct::Conduct;
 use super::order::{Order, Position};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
@@ -24,22 +25,24 @@ pub struct Account {
     /// Fees paid.
     pub fees: Amount,
     /// The UTC day that the daily loss is counted in, and where it began. None before the first event.
-    pub day: Option<Day>,
+    pub day: Option<Baseline>,
+    /// The week, from Monday UTC, that the weekly loss is counted in. None before the first event.
+    pub week: Option<Baseline>,
     /// Highest equity net of later deposits and withdrawals. None until equity was first known.
     pub peak_equity: Option<Amount>,
     /// Since when entries are stopped by the drawdown; only a person clears it.
     pub drawdown_since: Option<Time>,
 }
 
-/// Baseline of the daily loss.
+/// Where a day or a week began: what its loss is counted from.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Day {
+pub struct Baseline {
     /// UTC midnight.
     pub start: Time,
-    /// Equity when the day began.
+    /// Equity when it began.
     pub equity: Amount,
-    /// `net_deposits` when the day began.
+    /// `net_deposits` when it began.
     pub net_deposits: Amount,
 }
 
@@ -77,12 +80,14 @@ pub struct Quote {
     pub time: Time,
 }
 
-/// An accepted entry, remembered for the duplicate check.
+/// An accepted entry, remembered for duplicates and rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecentEntry {
     /// When it was accepted.
     pub at: Time,
+    /// Who sent it.
+    pub source: Principal,
     /// Its strategy.
     pub strategy: StrategyName,
     /// Its symbol.
@@ -112,6 +117,8 @@ pub struct Book {
     pub markets: BTreeMap<Symbol, Market>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
+    /// How strategies have been doing, by name: those that ever filled.
+    pub conduct: BTreeMap<StrategyName, Conduct>,
 }
 
 impl Default for Book {
@@ -122,6 +129,7 @@ impl Default for Book {
             realised: Amount::ZERO,
             fees: Amount::ZERO,
             day: None,
+            week: None,
             peak_equity: None,
             drawdown_since: None,
         };
@@ -131,6 +139,7 @@ impl Default for Book {
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
             recent_entries: VecDeque::new(),
+            conduct: BTreeMap::new(),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Day, Last, Quote};
+use super::book::{Baseline, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Symbol};
+use crate::wire::ids::{OrderId, StrategyName, Symbol};
 use crate::wire::time::Time;
 
 /// One step of the book.
@@ -62,7 +62,9 @@ pub enum Change {
         amount: Amount,
     },
     /// A new UTC day began.
-    DayOpened(Day),
+    DayOpened(Baseline),
+    /// A new week began, on Monday UTC.
+    WeekOpened(Baseline),
     /// Equity reached a new peak.
     PeakRaised {
         /// The new peak, account currency.
@@ -74,6 +76,18 @@ pub enum Change {
         at: Time,
         /// Equity at that moment.
         equity: Amount,
+    },
+    /// A strategy executed as often as it may; it enters nothing until a person clears it.
+    StrategyDisabled {
+        /// The strategy.
+        strategy: StrategyName,
+        /// When it last executed, by the market's clock.
+        at: Time,
+    },
+    /// A person lets a strategy enter again: its losses in a row and its executions count from nothing.
+    StrategyCleared {
+        /// The strategy.
+        strategy: StrategyName,
     },
     /// A person cleared the drawdown; the peak starts again from this equity.
     DrawdownCleared {

@@ -11,7 +11,7 @@ use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
 use crate::wire::orders::Side;
 
-/// Most accepted entries remembered for the duplicate check.
+/// Most accepted entries remembered for duplicates and rates.
 const RECENT_ENTRIES_MAX: usize = 4096;
 
 /// Decimals that the cost of a reduced part is rounded to.
@@ -71,6 +71,8 @@ pub(crate) struct FillEffect {
     pub position: Option<Position>,
     /// Profit or loss realised, before fees.
     pub realised: Amount,
+    /// What the trade came to, fees included, if this fill ends it.
+    closed: Option<Amount>,
     /// Cash afterwards.
     cash: Amount,
     /// All profit realised afterwards.
@@ -119,6 +121,10 @@ impl Book {
                 self.account.day = Some(day.clone());
                 Ok(())
             }
+            Change::WeekOpened(week) => {
+                self.account.week = Some(week.clone());
+                Ok(())
+            }
             Change::PeakRaised { equity } => {
                 self.account.peak_equity = Some(*equity);
                 Ok(())
@@ -126,6 +132,14 @@ impl Book {
             Change::DrawdownLatched { at, .. } => {
                 // The first latch stands: it says since when.
                 self.account.drawdown_since.get_or_insert(*at);
+                Ok(())
+            }
+            Change::StrategyDisabled { strategy, at } => {
+                self.conduct.entry(strategy.clone()).or_default().disabled_since.get_or_insert(*at);
+                Ok(())
+            }
+            Change::StrategyCleared { strategy } => {
+                self.conduct.entry(strategy.clone()).or_default().clear();
                 Ok(())
             }
             Change::DrawdownCleared { peak } => {
@@ -149,6 +163,7 @@ impl Book {
         if order.role == OrderRole::Entry {
             self.recent_entries.push_back(RecentEntry {
                 at: order.accepted_at,
+                source: order.source.clone(),
                 strategy: order.strategy.clone(),
                 symbol: order.symbol.clone(),
                 side: order.side,
@@ -161,7 +176,7 @@ impl Book {
         Ok(())
     }
 
-    /// Keeps the duplicate check's memory bounded in time and number.
+    /// Keeps the memory of duplicates and rates bounded in time and number.
     fn forget_old_entries(&mut self) {
         let Some(newest) = self.recent_entries.back().map(|entry| entry.at) else { return };
         let window_ms = i64::from(DUPLICATE_WINDOW_S_MAX).saturating_mul(1000);
@@ -187,12 +202,15 @@ impl Book {
         if filled > order.size {
             return Err(ApplyError::Overfilled { order_id });
         }
+        let is_first = order.filled.is_zero();
         order.filled = filled;
         let key = (fill.symbol.clone(), fill.strategy.clone());
         match effect.position {
             Some(position) => self.positions.insert(key, position),
             None => self.positions.remove(&key),
         };
+        let conduct = self.conduct.entry(fill.strategy.clone()).or_default();
+        conduct.fill(fill, is_first, effect.closed);
         self.account.cash = effect.cash;
         self.account.realised = effect.realised_total;
         self.account.fees = effect.fees;
@@ -216,15 +234,23 @@ impl Book {
         };
         let key = (fill.symbol.clone(), fill.strategy.clone());
         let held = self.positions.get(&key);
-        let (position, realised) = match held {
+        let (mut position, realised) = match held {
             Some(held) if held.size.is_positive() != delta.is_positive() => reduce(held, fill, flow)?,
             _ => (Some(grow(held, fill, order, delta, flow)?), Amount::ZERO),
         };
+        let before = held.map_or(Amount::ZERO, |held| held.result);
+        let result = before.checked_add(realised).and_then(|result| result.checked_sub(fill.fee));
+        let result = exact(result, "the result of the trade")?;
+        let closed = position.is_none().then_some(result);
+        if let Some(position) = &mut position {
+            position.result = result;
+        }
         let account = &self.account;
         let cash = account.cash.checked_add(flow).and_then(|cash| cash.checked_sub(fill.fee));
         Ok(FillEffect {
             position,
             realised,
+            closed,
             cash: exact(cash, "cash")?,
             realised_total: exact(account.realised.checked_add(realised), "realised profit")?,
             fees: exact(account.fees.checked_add(fill.fee), "fees")?,
@@ -259,6 +285,7 @@ fn grow(
         symbol: fill.symbol.clone(),
         size: Amount::ZERO,
         cost: Amount::ZERO,
+        result: Amount::ZERO,
         increased_at: fill.recorded_at,
         theses: std::collections::BTreeSet::new(),
     });

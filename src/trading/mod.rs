@@ -6,6 +6,7 @@ pub mod cancel;
 pub mod change;
 pub mod checks;
 pub mod class;
+pub mod conduct;
 pub mod fold;
 pub mod headroom;
 pub mod market;
@@ -35,6 +36,10 @@ mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_conduct;
+#[cfg(test)]
 mod tests_control;
 #[cfg(test)]
 mod tests_limits;
+#[cfg(test)]
+mod tests_risk;

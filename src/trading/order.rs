@@ -93,6 +93,8 @@ pub struct Position {
     /// reduced in proportion, rounded to 8 decimals. Kept instead of an average price, which would need
     /// a division that does not end.
     pub cost: Amount,
+    /// Profit and loss realised since it was opened, less all fees since then.
+    pub result: Amount,
     /// When it last grew, on the gate's clock.
     pub increased_at: Time,
     /// The theses whose entries opened or added to it: none of them carries another entry while it is open.

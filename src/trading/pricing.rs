@@ -56,6 +56,15 @@ pub fn worst_entry(terms: &Terms, market: &TwoSided, slip: Amount) -> Option<Amo
     }
 }
 
+/// The price that an entry takes cash at: buys their worst entry, sells their notional price, because what they
+/// open is bought back.
+pub fn cost_price(terms: &Terms, market: &TwoSided, slip: Amount) -> Option<Amount> {
+    match terms.side {
+        Side::Buy => worst_entry(terms, market, slip),
+        Side::Sell => Some(notional_price(terms, market)),
+    }
+}
+
 /// `price` moved against the order by the fraction `slip`: up for buys, down for sells.
 pub fn slipped(price: Amount, side: Side, slip: Amount) -> Option<Amount> {
     let move_by = price.checked_mul(slip)?;

@@ -127,7 +127,8 @@ impl Walk {
         let stop_at = told(if draw.side == "buy" { base - stop_by } else { base + stop_by });
         let lot = if is_btc { "0.001" } else { "0.01" };
         let size = Amount::from_i64(draw.lots).checked_mul(a(lot)).unwrap().to_string();
-        let order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        let mut order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        order.planned_entry = a(&told(base));
         match draw.kind {
             0 => order,
             1 => limit(order, &told(own)),
@@ -139,10 +140,19 @@ impl Walk {
         let order = self.order(draw);
         let verdict = self.world.submit(&order);
         if verdict.changes.len() == 2 {
-            for name in ["max_single_trade_risk", "max_single_position", "max_total_exposure"] {
+            for name in [
+                "max_single_trade_risk",
+                "max_single_position",
+                "max_total_exposure",
+                "same_direction_exposure",
+                "max_portfolio_risk",
+                "loss_budget",
+            ] {
                 let row = row(&verdict, name);
                 // A book that prices have carried over its limit takes what does not add to the worst case.
-                let harmless = name != "max_single_trade_risk" && self.worst_units_unchanged(&order);
+                let adds_risk =
+                    ["max_single_trade_risk", "max_portfolio_risk", "loss_budget"].contains(&name);
+                let harmless = !adds_risk && self.worst_units_unchanged(&order);
                 assert!(row.value.unwrap() <= row.limit.unwrap() || harmless, "{row:?}");
             }
         } else if !verdict.accepted {
@@ -290,14 +300,19 @@ impl Walk {
         }
         let (strategy, symbol) = (position.strategy.as_str(), position.symbol.as_str());
         let order = market_order(strategy, symbol, side.as_str(), &capacity.to_string(), "1", 0);
-        let saved = (self.world.halted, self.world.book.markets.clone());
+        let saved = (self.world.halted, self.world.book.clone(), self.world.rules.clone());
+        self.world.shut();
         self.world.halted = Some("halted");
         self.world.clock_fault = Some("clock");
         self.world.rulebook_fault = Some("rules");
         self.world.book.markets.clear();
         let verdict = self.world.ask(&order);
         assert!(verdict.accepted, "{:?}", failed(&verdict));
-        (self.world.halted, self.world.book.markets) = saved;
+        let open: Vec<OrderId> = self.world.book.orders.keys().copied().collect();
+        for id in open.into_iter().filter(|id| !id.protective) {
+            assert!(self.world.cancel(id).accepted);
+        }
+        (self.world.halted, self.world.book, self.world.rules) = saved;
         (self.world.clock_fault, self.world.rulebook_fault) = (None, None);
     }
 }

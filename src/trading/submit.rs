@@ -1,6 +1,7 @@
 //! `order.submit`: the check vector, and the orders that an accepted request places.
 
 use super::book::Book;
+use super::cancel::close;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
 use super::headroom::headroom;
@@ -10,7 +11,8 @@ use crate::rules::Rulebook;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, SubmitOrder};
 
-/// Decides an order. An accepted entry brings its protective stop with it, of size 0 until it fills.
+/// Decides an order. An accepted entry brings its protective stop with it, of size 0 until it fills; an accepted
+/// exit cancels the own resting entries that it would trade with.
 pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
     let subject = Subject::of_order(book, rules, order, ctx);
     let rows = checks::run(&subject);
@@ -24,7 +26,12 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             let stop = protective_stop(&entry, order.planned_stop);
             vec![Change::OrderPlaced(entry), Change::OrderPlaced(stop)]
         }
-        _ => vec![Change::OrderPlaced(new_order(order, ctx, OrderRole::Exit))],
+        _ => {
+            let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
+            let mut changes: Vec<Change> = crossed.flat_map(|entry| close(book, entry, ctx.now)).collect();
+            changes.push(Change::OrderPlaced(new_order(order, ctx, OrderRole::Exit)));
+            changes
+        }
     };
     Verdict { checks: rows, accepted: true, headroom: None, changes }
 }

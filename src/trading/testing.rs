@@ -19,6 +19,16 @@ max_single_trade_risk: 0.02
 max_total_exposure: 0.5
 max_daily_loss: 250
 max_drawdown: 0.15
+max_weekly_loss: 500
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000
+max_open_orders: 1000
+max_entries_per_minute: 1000
+max_entries_per_minute_all: 1000
+max_executions: 1000
+max_losing_trades: 1000
+cooldown_s: 0
 max_order_value: 1000
 price_collar: 0.02
 price_collar_passive: 0.1
@@ -49,6 +59,26 @@ instruments:
      min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.001,
      maker_fee: 0.0002, taker_fee: 0.001, volume_share: 1, bar_s: 60}
 ";
+
+/// What [`World::shut`] shuts.
+pub(super) const SHUT: [&str; 16] = [
+    "slippage_to_plan",
+    "same_direction_exposure",
+    "correlated_group",
+    "strategy_allocation",
+    "max_portfolio_risk",
+    "loss_budget",
+    "weekly_loss_halt",
+    "max_open_positions",
+    "max_open_orders",
+    "buying_power",
+    "liquidity_participation",
+    "time_window",
+    "order_rate",
+    "repeated_execution",
+    "loss_streak",
+    "cooldown",
+];
 
 /// Saturday noon; the books of tests begin here.
 pub(super) const NOON: &str = "2026-02-21T12:00:00Z";
@@ -122,9 +152,10 @@ pub(super) fn market_order(
 ) -> SubmitOrder {
     let short = if symbol == "BTC-USD" { "btc" } else { "eth" };
     let direction = if side == "buy" { "long" } else { "short" };
+    let planned = if symbol == "BTC-USD" { "6800" } else { "200" };
     order(&format!(
         r#"{{"strategy":"{strategy}","symbol":"{symbol}","side":"{side}","size":"{size}","order_type":"market",
-           "stop_price":"{stop}","thesis_slug":"{strategy}-{short}-{direction}-{thesis}","planned_entry":"6800",
+           "stop_price":"{stop}","thesis_slug":"{strategy}-{short}-{direction}-{thesis}","planned_entry":"{planned}",
            "planned_stop":"{stop}"}}"#
     ))
 }
@@ -133,6 +164,7 @@ pub(super) fn market_order(
 pub(super) fn limit(mut order: SubmitOrder, price: &str) -> SubmitOrder {
     order.order_type = crate::wire::orders::OrderType::Limit;
     order.price = Some(a(price));
+    order.planned_entry = a(price);
     order
 }
 
@@ -140,6 +172,7 @@ pub(super) fn limit(mut order: SubmitOrder, price: &str) -> SubmitOrder {
 pub(super) fn stop(mut order: SubmitOrder, trigger: &str) -> SubmitOrder {
     order.order_type = crate::wire::orders::OrderType::Stop;
     order.stop_price = Some(a(trigger));
+    order.planned_entry = a(trigger);
     order
 }
 
@@ -304,6 +337,37 @@ impl World {
         let row =
             Row::Quote { time_ms: self.now.ms(), bid: a(bid), ask: a(ask), bid_size: None, ask_size: None };
         self.rows(&eth(), &[row]).into_iter().flat_map(|step| step.changes).collect()
+    }
+
+    /// Every limit on the risk of the book, on repetition, time and cash refuses whatever opens: [`SHUT`].
+    pub fn shut(&mut self) {
+        let nothing = a("0.0000000001");
+        let safety = &mut self.rules.safety;
+        safety.slippage_to_plan = nothing;
+        safety.max_same_direction_exposure = Some(nothing);
+        safety.max_correlated_group = Some(nothing);
+        safety.max_portfolio_risk = nothing;
+        safety.max_weekly_loss = nothing;
+        safety.max_volume_share = Some(nothing);
+        (safety.max_open_positions, safety.max_open_orders) = (0, 0);
+        (safety.max_entries_per_minute, safety.max_entries_per_minute_all) = (0, 0);
+        (safety.max_executions, safety.max_losing_trades, safety.cooldown_s) = (1, 1, 604_800);
+        let all_day = "[{from: 00:00, to: 12:00}, {from: 12:00, to: 00:00}]";
+        safety.restricted = serde_yaml::from_str(all_day).unwrap();
+        for instrument in self.rules.instruments.values_mut() {
+            instrument.group = Some("all".to_owned());
+        }
+        for (name, strategy) in &mut self.rules.strategies {
+            (strategy.allocation, strategy.restricted) =
+                (Some(nothing), self.rules.safety.restricted.clone());
+            let conduct = self.book.conduct.entry(name.clone()).or_default();
+            (conduct.losing, conduct.stopped_out_at) = (9, Some(self.now));
+            conduct.disabled_since = Some(self.now);
+        }
+        if let Some(week) = &mut self.book.account.week {
+            week.equity = a("1000000000");
+        }
+        self.book.account.cash = a("-1000000");
     }
 
     pub fn position(&self) -> Amount {

@@ -15,7 +15,7 @@ fn an_entry_that_breaks_nothing_passes_every_check_and_brings_its_stop() {
     for order in [buy("0.01"), sell("0.01")] {
         let verdict = world.ask(&order);
         assert!(verdict.accepted, "{:#?}", failed(&verdict));
-        assert_eq!(verdict.checks.len(), 24);
+        assert_eq!(verdict.checks.len(), 38);
         let [Change::OrderPlaced(entry), Change::OrderPlaced(stop)] = verdict.changes.as_slice() else {
             panic!()
         };
@@ -424,10 +424,9 @@ fn the_day_needs_todays_baseline() {
     let mut world = World::new();
     world.wait(12 * 3_600_000);
     assert_eq!(world.row_of(&buy("0.01"), "daily_loss_halt").value, None);
-    let change = super::venue::open_day(&world.book, &world.rules, world.now).unwrap();
-    world.apply(&[change]);
+    world.apply(&super::venue::open_periods(&world.book, &world.rules, world.now));
     assert!(world.row_of(&buy("0.01"), "daily_loss_halt").passed);
-    assert_eq!(super::venue::open_day(&world.book, &world.rules, world.now), None);
+    assert_eq!(super::venue::open_periods(&world.book, &world.rules, world.now), []);
 }
 
 #[test]

@@ -67,7 +67,16 @@ fn entries_of_an_instrument_that_is_gone_stop_new_ones() {
     let mut world = World::new();
     world.accepted(&limit(market_order("trend", "ETH-USD", "buy", "0.1", "197", 0), "199"));
     world.rules.instruments.remove(&eth());
-    assert_eq!(world.refused(&buy("0.01")), ["max_total_exposure"]);
+    assert_eq!(
+        world.refused(&buy("0.01")),
+        [
+            "max_total_exposure",
+            "same_direction_exposure",
+            "max_portfolio_risk",
+            "loss_budget",
+            "buying_power"
+        ]
+    );
 }
 
 #[test]
@@ -99,7 +108,10 @@ fn a_book_carried_over_its_limit_takes_what_does_not_add_to_the_worst_case() {
     let verdict = world.ask(&against);
     assert!(verdict.accepted, "{:?}", failed(&verdict));
     let with = market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0);
-    assert_eq!(world.refused(&with), ["max_single_position", "max_total_exposure"]);
+    assert_eq!(
+        world.refused(&with),
+        ["max_single_position", "max_total_exposure", "same_direction_exposure"]
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the book is worth: marks, equity, capital base. A mark that is missing or stale makes equity
 //! unknown, never an old number that looks like a new one.
 
-use super::book::Book;
+use super::book::{Baseline, Book};
 use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
 use crate::rules::safety::Safety;
@@ -94,12 +94,11 @@ impl Book {
         self.equity_by(rules, Marks::LastKnown)
     }
 
-    /// Profit and loss of the day at this equity: equity - day.equity - (net_deposits - day.net_deposits).
-    /// None before the first day or if not exact.
-    pub fn day_profit(&self, equity: Amount) -> Option<Amount> {
-        let day = self.account.day.as_ref()?;
-        let moved = self.account.net_deposits.checked_sub(day.net_deposits)?;
-        equity.checked_sub(day.equity)?.checked_sub(moved)
+    /// Profit and loss since then at this equity: equity - then.equity - (net_deposits - then.net_deposits).
+    /// None if not exact.
+    pub fn profit_since(&self, then: &Baseline, equity: Amount) -> Option<Amount> {
+        let moved = self.account.net_deposits.checked_sub(then.net_deposits)?;
+        equity.checked_sub(then.equity)?.checked_sub(moved)
     }
 
     fn equity_by(&self, rules: &Rulebook, marks: Marks) -> Option<Amount> {

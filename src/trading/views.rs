@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::book::Book;
+use super::book::{Baseline, Book};
 use super::checks::open_notional;
 use super::order::{Order, OrderRole, Position};
 use super::risk;
@@ -37,6 +37,8 @@ pub struct PortfolioState {
     pub fees: Amount,
     /// Profit and loss of the UTC day; null with equity.
     pub day_pnl: Option<Amount>,
+    /// Profit and loss of the week, from Monday UTC; null with equity.
+    pub week_pnl: Option<Amount>,
     /// Highest equity, net of deposits since.
     pub peak_equity: Option<Amount>,
     /// Since when the drawdown stops entries.
@@ -116,6 +118,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
     let equity = book.equity(rules, now);
     let positions: Vec<PositionView> =
         book.positions.values().map(|position| position_view(book, rules, position, now)).collect();
+    let pnl = |then: Option<&Baseline>| book.profit_since(then?, equity?);
     PortfolioState {
         time: now,
         equity,
@@ -125,7 +128,8 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         realised: account.realised,
         unrealised: sum(positions.iter().map(|position| position.unrealised)),
         fees: account.fees,
-        day_pnl: equity.and_then(|equity| book.day_profit(equity)),
+        day_pnl: pnl(account.day.as_ref()),
+        week_pnl: pnl(account.week.as_ref()),
         peak_equity: account.peak_equity,
         drawdown_since: account.drawdown_since,
         exposure: exposure(book, rules, now),

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::amount::{self, Amount};
-use super::ids::{Principal, Symbol};
+use super::ids::{Principal, StrategyName, Symbol};
 use super::time::Time;
 
 /// Longest reason a request may give, in bytes.
@@ -40,6 +40,8 @@ pub enum HaltScope {
     Drawdown,
     /// One principal's entries: `{"principal":"bot"}`.
     Principal(Principal),
+    /// What closes one strategy for repetition, losses in a row and executions: `{"strategy":"trend"}`.
+    Strategy(StrategyName),
 }
 
 /// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
@@ -129,7 +131,9 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         type Value = HaltScope;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("`\"all\"`, `\"drawdown\"` or `{\"principal\":\"<name>\"}`")
+            f.write_str(
+                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}` or `{\"strategy\":\"<name>\"}`",
+            )
         }
 
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HaltScope, E> {
@@ -141,18 +145,24 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         }
 
         fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<HaltScope, A::Error> {
-            let Named { principal } = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-            Ok(HaltScope::Principal(principal))
+            Ok(match Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))? {
+                Named { principal: Some(principal), strategy: None } => HaltScope::Principal(principal),
+                Named { principal: None, strategy: Some(strategy) } => HaltScope::Strategy(strategy),
+                _ => return Err(serde::de::Error::custom("name one of `principal` and `strategy`")),
+            })
         }
     }
     deserializer.deserialize_any(Scope)
 }
 
-/// The scope of one principal.
+/// The scope of one principal or strategy.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
-    principal: Principal,
+    #[serde(default, deserialize_with = "present")]
+    principal: Option<Principal>,
+    #[serde(default, deserialize_with = "present")]
+    strategy: Option<StrategyName>,
 }
 
 /// Whether `text` is 64 lower-case hex digits.
@@ -174,7 +184,12 @@ mod tests {
         assert_eq!(clear(r#""drawdown""#).unwrap(), HaltScope::Drawdown);
         let bot = Principal::parse("bot").unwrap();
         assert_eq!(clear(r#"{"principal":"bot"}"#).unwrap(), HaltScope::Principal(bot));
+        let trend = StrategyName::parse("trend").unwrap();
+        assert_eq!(clear(r#"{"strategy":"trend"}"#).unwrap(), HaltScope::Strategy(trend));
         for scope in [
+            r#"{}"#,
+            r#"{"strategy":null}"#,
+            r#"{"principal":"bot","strategy":"trend"}"#,
             r#"{"all":null}"#,
             r#"{"drawdown":null}"#,
             r#"{"principal":null}"#,

@@ -63,6 +63,13 @@ impl Time {
         Time(self.0.saturating_sub(self.0.rem_euclid(DAY_MS)).max(MIN_MS))
     }
 
+    /// The Monday's UTC midnight at or before this instant.
+    pub fn week_start(self) -> Time {
+        // The epoch was a Thursday: weeks count from the Monday three days before it.
+        let into_week = self.0.saturating_add(3 * DAY_MS).rem_euclid(7 * DAY_MS);
+        Time(self.0.saturating_sub(into_week).max(MIN_MS))
+    }
+
     /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,9}]Z`. Digits below the millisecond are cut off: times order
     /// and age requests, and the signature covers the text itself.
     ///
@@ -164,6 +171,20 @@ mod tests {
             "２026-02-20T14:42:00Z",
         ] {
             assert!(Time::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn weeks_start_on_monday_at_utc_midnight() {
+        for (text, expect) in [
+            ("2026-02-22T23:59:59.999Z", "2026-02-16T00:00:00Z"),
+            ("2026-02-23T00:00:00Z", "2026-02-23T00:00:00Z"),
+            ("2026-02-23T00:00:00.001Z", "2026-02-23T00:00:00Z"),
+            ("2026-03-01T12:00:00Z", "2026-02-23T00:00:00Z"),
+            ("1970-01-01T00:00:00Z", "1969-12-29T00:00:00Z"),
+            ("1969-12-28T23:59:59Z", "1969-12-22T00:00:00Z"),
+        ] {
+            assert_eq!(Time::parse(text).unwrap().week_start(), Time::parse(expect).unwrap(), "{text}");
         }
     }
 

@@ -166,6 +166,39 @@ fn exits_go_on_under_every_halt_and_limit() {
 }
 
 #[test]
+fn a_strategy_that_keeps_losing_waits_for_a_person() {
+    let mut world = World::new(36);
+    let mut home = world.open();
+    for size in ["0.02", "0.021", "0.022"] {
+        world.position(&mut home, "trend-bot", 0, size);
+        let exit = world.exit("trend-bot", size);
+        let passed = world.decide(&mut home, &exit);
+        assert_eq!(code_of(&passed), None, "{}", message_of(&passed));
+        world.market(&mut home, "6790");
+        world.market(&mut home, "6800");
+    }
+    drop(home);
+    home = world.open();
+    let entry = world.entry("trend-bot", 1, "0.019");
+    let refused = world.decide(&mut home, &entry);
+    assert!(message_of(&refused).contains("check `loss_streak` failed"), "{}", message_of(&refused));
+    let others = world.entry("other-bot", 1, "0.002");
+    assert_eq!(code_of(&world.decide(&mut home, &others)), None);
+    let clear = |name: &str| format!(r#"{{"scope":{{"strategy":"{name}"}},"reason":"seen"}}"#);
+    for (who, name, code) in [("trend-bot", "trend", Code::NotPermitted), ("owner", "nobody", Code::NotFound)]
+    {
+        let outcome = world.ask(&mut home, who, "halt.clear", &clear(name));
+        assert_eq!(code_of(&outcome), Some(code), "{who} {name}");
+    }
+    world.ask_ok(&mut home, "owner", "halt.clear", &clear("trend"));
+    drop(home);
+    home = world.open();
+    let entry = world.entry("trend-bot", 1, "0.018");
+    let accepted = world.decide(&mut home, &entry);
+    assert_eq!(code_of(&accepted), None, "{}", message_of(&accepted));
+}
+
+#[test]
 fn fairness() {
     let mut world = World::new(34);
     let mut home = world.open();

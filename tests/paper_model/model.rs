@@ -179,6 +179,49 @@ impl Model {
         !size.is_zero() && size.is_negative() == buys
     }
 
+    /// Limit orders of the one agent that an order would trade with: up to its limit, at the market up to the worst
+    /// entry, of a stop from its trigger up to that. Everything opposite where the market is unknown.
+    pub fn crossed(
+        &self,
+        symbol: &str,
+        buys: bool,
+        kind: Kind,
+        own: Option<&Rat>,
+        slip: &Rat,
+    ) -> Vec<Working> {
+        // Sales are looked at in a mirror: prices below 0, and higher is worse for everybody.
+        let seen = |price: &Rat| mirrored(price, buys);
+        let near = if self.specs[symbol].quotes_from_bars {
+            let half = &self.specs[symbol].half_spread;
+            let half = if buys { half.clone() } else { half.negated() };
+            self.last.get(symbol).map(|last| last.times(&Rat::one().plus(&half)))
+        } else {
+            self.quote.get(symbol).map(|(_, bid, ask)| if buys { ask.clone() } else { bid.clone() })
+        };
+        let own = own.map(seen);
+        let near = near.as_ref().map(seen);
+        let worse = |price: Rat| price.plus(&price.abs().times(slip));
+        let (least, most) = match kind {
+            Kind::Limit => (None, own),
+            Kind::Market => (None, near.map(worse)),
+            Kind::Stop => {
+                let start = own.clone().zip(near).map(|(own, near)| if own > near { own } else { near });
+                (own, start.map(worse))
+            }
+        };
+        let is_met = |order: &&Working| {
+            let price = order.price.as_ref().map(seen);
+            order.owner.0 == symbol
+                && order.buys != buys
+                && order.kind == Kind::Limit
+                && price.is_some_and(|price| {
+                    least.as_ref().is_none_or(|least| price >= *least)
+                        && most.as_ref().is_none_or(|most| price <= *most)
+                })
+        };
+        self.orders.iter().filter(is_met).cloned().collect()
+    }
+
     /// An accepted order; an entry brings its stop.
     pub fn place(&mut self, order: Working, stop: Option<Rat>) {
         if let Some(trigger) = stop {

@@ -63,13 +63,24 @@ pub const LISTED: [Listed; 3] = [
     },
 ];
 
-/// Limits that stop little, so that much trades.
+/// Limits that stop little, so that much trades. What the model does not count cannot bind here.
 pub const WIDE: &str = "
 max_total_capital: 1000000
 max_single_position: 1
 max_single_trade_risk: 1
 max_total_exposure: 5
 max_daily_loss: 1000000
+max_weekly_loss: 1000000
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000000
+max_open_orders: 1000000
+max_entries_per_minute: 1000000
+max_entries_per_minute_all: 1000000
+max_executions: 1000
+executions_window_s: 1
+max_losing_trades: 1000000
+cooldown_s: 0
 max_drawdown: 1
 max_order_value: 1000000
 price_collar: 0.5
@@ -93,6 +104,17 @@ max_single_position: 0.05
 max_single_trade_risk: 0.0005
 max_total_exposure: 0.08
 max_daily_loss: 250
+max_weekly_loss: 1000000
+max_portfolio_risk: 1
+slippage_to_plan: 1
+max_open_positions: 1000000
+max_open_orders: 1000000
+max_entries_per_minute: 1000000
+max_entries_per_minute_all: 1000000
+max_executions: 1000
+executions_window_s: 1
+max_losing_trades: 1000000
+cooldown_s: 0
 max_drawdown: 0.15
 max_order_value: 200
 price_collar: 0.5
@@ -373,8 +395,24 @@ impl World {
         let owner = (order.symbol.to_string(), order.strategy.to_string());
         let buys = order.side == Side::Buy;
         let capacity = self.model.capacity(&owner, buys);
+        let kind = match order.order_type {
+            OrderType::Market => Kind::Market,
+            OrderType::Limit => Kind::Limit,
+            OrderType::Stop => Kind::Stop,
+        };
+        let own = match kind {
+            Kind::Market => None,
+            Kind::Limit => order.price.map(r),
+            Kind::Stop => order.stop_price.map(r),
+        };
+        let slip = r(self.rules.safety.entry_slippage);
+        let crossed = self.model.crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);
         let verdict = self.ask(order);
         let id = (self.seq, false);
+        if !self.model.holds_against(&owner, buys) {
+            let row = verdict.checks.iter().find(|row| row.check_name == "self_cross").unwrap();
+            assert_eq!(row.passed, crossed.is_empty(), "seed {seed}: {order:?} {crossed:?}");
+        }
         let size = r(order.size);
         if capacity.is_positive() && size > capacity {
             let row = verdict.checks.iter().find(|row| row.check_name == "reduce_only").unwrap();
@@ -387,12 +425,12 @@ impl World {
             return verdict;
         }
         self.apply(&verdict.changes);
-        assert_eq!(verdict.changes.len(), if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
-        let kind = match order.order_type {
-            OrderType::Market => Kind::Market,
-            OrderType::Limit => Kind::Limit,
-            OrderType::Stop => Kind::Stop,
-        };
+        let placed = verdict.changes.iter().filter(|change| matches!(change, Change::OrderPlaced(_))).count();
+        assert_eq!(placed, if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
+        for entry in crossed.iter().filter(|crossed| crossed.role == Role::Entry) {
+            self.model.cancel(entry.id);
+            self.count("crossed by an exit");
+        }
         let working = Working {
             id,
             owner,

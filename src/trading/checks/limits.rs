@@ -1,45 +1,17 @@
-//! Limits that are fractions of the capital base: risk of the trade, position, exposure. Compared as
-//! money, by multiplication. A limit blocks only orders that make things worse.
+//! Limits that are fractions of the capital base: risk, position, exposure; and what may be lost before a halt.
+//! Compared as money, by multiplication. A limit blocks only orders that make things worse.
 
-use std::cell::OnceCell;
+use std::borrow::Cow;
 
+use super::halts::NO_EQUITY;
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, SAFETY_REDUCED, Subject};
+use super::{Finding, OrderFacts, SAFETY, SAFETY_REDUCED, Subject};
 use crate::rules::instruments::Instrument;
-use crate::trading::book::Book;
-use crate::trading::order::{Order, OrderRole};
 use crate::trading::risk;
-use crate::trading::valuation::{TwoSided, is_fresh};
 use crate::wire::amount::Amount;
-use crate::wire::ids::Symbol;
 use crate::wire::orders::Side;
 
-const NO_EQUITY: &str = "equity is unknown: a price of an open position is missing or stale";
 const NO_BASE: &str = "the capital base is 0: equity is used up";
-
-/// What stands open around an order, as far as limits count it: found when a limit first asks for it, then the
-/// same for every size.
-#[derive(Clone, Debug, Default)]
-pub struct Around {
-    /// What the position and pending entries that the order adds to could lose, one by one: they are added up
-    /// in one order with every size, so that what is exact does not depend on who asks.
-    risks: OnceCell<Option<Vec<Amount>>>,
-    /// What is open in its symbol.
-    own: OnceCell<Option<Open>>,
-    /// The exposure of all symbols, in the order of the instruments.
-    exposures: OnceCell<Vec<Exposure>>,
-}
-
-/// What one symbol adds to total exposure.
-#[derive(Clone, Debug)]
-enum Exposure {
-    /// The order's own symbol: depends on its size.
-    Own,
-    /// Worst case of another symbol, account currency.
-    Other(Amount),
-    /// Nobody knows: what the check has found then.
-    Unknown(Finding),
-}
 
 /// The limit `fraction x capital base`, reduced where the risk mode says so, or why there is none.
 fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<Amount, &'static str> {
@@ -47,7 +19,8 @@ fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<A
     subject.reduced(fraction).and_then(|fraction| base.checked_mul(fraction)).ok_or(NOT_EXACT)
 }
 
-fn source_of(subject: &Subject) -> &'static str {
+/// Where the limits of safety.yaml come from in the risk mode in force.
+pub(super) fn source_of(subject: &Subject) -> &'static str {
     if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY }
 }
 
@@ -66,133 +39,23 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Fi
     let Some(market) = facts.market else {
         return Finding::unknown("usd", source, NO_MARKET);
     };
-    let Some(risk) = trade_risk(subject, facts, instrument, &market) else {
+    let others = || facts.around.risks(subject, facts, instrument, &market);
+    let risk = own_risk(subject, facts, instrument)
+        .and_then(|own| others()?.iter().try_fold(own, |sum, other| sum.checked_add(*other)));
+    let Some(risk) = risk else {
         return Finding::unknown("usd", source, NOT_EXACT);
     };
-    Finding::compared(risk, limit, "usd", source).unless(limit.is_positive() && risk <= limit, || {
-        if limit.is_positive() { "the trade could lose too much down to its stop" } else { NO_BASE }
-    })
+    judge(risk, limit, source, false, "the trade could lose too much down to its stop")
 }
 
-fn trade_risk(
-    subject: &Subject,
-    facts: &OrderFacts,
-    instrument: &Instrument,
-    market: &TwoSided,
-) -> Option<Amount> {
+/// What this order alone could lose down to its stop.
+fn own_risk(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> Option<Amount> {
     let (stop, safety) = (facts.order.planned_stop, &subject.rules.safety);
-    let own = risk::of_entry(facts.worst_entry?, stop, facts.size, instrument, safety)?;
-    let others = facts.around.risks.get_or_init(|| other_risks(subject, facts, instrument, market));
-    others.as_ref()?.iter().try_fold(own, |sum, other| sum.checked_add(*other))
+    risk::of_entry(facts.worst_entry?, stop, facts.size, instrument, safety)
 }
 
-/// Risk of the position and of each pending entry that the order adds to. None if one is not exact.
-fn other_risks(
-    subject: &Subject,
-    facts: &OrderFacts,
-    instrument: &Instrument,
-    market: &TwoSided,
-) -> Option<Vec<Amount>> {
-    let (book, safety, order) = (subject.book, &subject.rules.safety, facts.order);
-    let mut risks = Vec::new();
-    let key = (order.symbol.clone(), order.strategy.clone());
-    if let Some(position) = book.positions.get(&key).filter(|held| held.closing_side() != order.side) {
-        let (mark, _) = book.mark(instrument, position.size.is_positive())?;
-        risks.push(risk::of_position(book, position, mark, instrument, safety)?);
-    }
-    let pending = pending_entries(book, &order.symbol)
-        .filter(|open| open.side == order.side && open.strategy == order.strategy);
-    for open in pending {
-        risks.push(risk::of_pending(book, open, market, instrument, safety)?);
-    }
-    Some(risks)
-}
-
-/// The worst case of one symbol over all strategies, in units and in money.
-struct WorstCase {
-    /// max(|net + open buys + this buy|, |net - open sells - this sell|), exits and stops left out.
-    units: Amount,
-    /// The same without this order.
-    units_before: Amount,
-    /// units x price x multiplier, account currency.
-    notional: Amount,
-}
-
-/// Open entries of a symbol.
-fn pending_entries<'a>(book: &'a Book, symbol: &'a Symbol) -> impl Iterator<Item = &'a Order> {
-    book.orders.values().filter(move |order| order.role == OrderRole::Entry && order.symbol == *symbol)
-}
-
-/// What is open in one symbol over all strategies, exits and stops left out.
-#[derive(Clone, Debug)]
-struct Open {
-    /// net + open buys, units.
-    long: Amount,
-    /// net - open sells, units.
-    short: Amount,
-    /// The highest price among pending entries.
-    highest: Option<Amount>,
-}
-
-impl Open {
-    /// None if a sum is not exact.
-    fn of(book: &Book, symbol: &Symbol) -> Option<Open> {
-        let held = book.positions.values().filter(|position| position.symbol == *symbol);
-        let mut net = Amount::ZERO;
-        for position in held {
-            net = net.checked_add(position.size)?;
-        }
-        let mut open = Open { long: net, short: net, highest: None };
-        for order in pending_entries(book, symbol) {
-            match order.side {
-                Side::Buy => open.long = open.long.checked_add(order.leaves())?,
-                Side::Sell => open.short = open.short.checked_sub(order.leaves())?,
-            }
-            open.highest = open.highest.max(Some(order.price.or(order.trigger).unwrap_or(Amount::ZERO)));
-        }
-        Some(open)
-    }
-
-    /// With `added` on top, side and size of a new order. It counts at `price`, or at the highest price of
-    /// pending entries where that is higher.
-    fn worst_case(
-        &self,
-        instrument: &Instrument,
-        price: Amount,
-        added: Option<(Side, Amount)>,
-    ) -> Option<WorstCase> {
-        let (mut long, mut short) = (self.long, self.short);
-        let units_before = long.abs().max(short.abs());
-        match added {
-            Some((Side::Buy, size)) => long = long.checked_add(size)?,
-            Some((Side::Sell, size)) => short = short.checked_sub(size)?,
-            None => {}
-        }
-        let units = long.abs().max(short.abs());
-        let price = self.highest.map_or(price, |highest| price.max(highest));
-        let notional = units.checked_mul(price)?.checked_mul(instrument.multiplier)?;
-        Some(WorstCase { units, units_before, notional })
-    }
-}
-
-/// The worst case of a symbol in which nothing is added, as money in account currency: at the ask, or at the
-/// highest price of pending entries where that is higher.
-pub(crate) fn open_notional(book: &Book, instrument: &Instrument, ask: Amount) -> Option<Amount> {
-    Open::of(book, &instrument.symbol)?.worst_case(instrument, ask, None).map(|worst| worst.notional)
-}
-
-/// The worst case of the order's own symbol.
-fn own_worst_case(
-    subject: &Subject,
-    facts: &OrderFacts,
-    instrument: &Instrument,
-    price: Amount,
-) -> Option<WorstCase> {
-    let own = facts.around.own.get_or_init(|| Open::of(subject.book, &instrument.symbol));
-    own.as_ref()?.worst_case(instrument, price, Some((facts.order.side, facts.size)))
-}
-
-/// The worst case of the symbol with this order: at most `max_single_position` x capital base.
+/// The worst case of the symbol with this order, max(|net + open buys|, |net - open sells|) x price x multiplier,
+/// exits and stops left out: at most `max_single_position` x capital base.
 pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Finding {
     let source = source_of(subject);
     let Some(instrument) = subject.instrument else {
@@ -205,83 +68,175 @@ pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> Find
     let Some(price) = facts.notional_price else {
         return Finding::unknown("usd", source, NO_MARKET);
     };
-    let Some(worst) = own_worst_case(subject, facts, instrument, price) else {
+    let Some((notional, is_worse)) = own_worst_case(subject, facts, instrument, price) else {
         return Finding::unknown("usd", source, NOT_EXACT);
     };
-    judge(
-        worst.notional,
-        limit,
-        source,
-        worst.units <= worst.units_before,
-        "the position in this symbol could grow too large",
-    )
+    judge(notional, limit, source, !is_worse, "the position in this symbol could grow too large")
+}
+
+/// The worst case of the order's own symbol, and whether this order makes it worse.
+fn own_worst_case(
+    subject: &Subject,
+    facts: &OrderFacts,
+    instrument: &Instrument,
+    price: Amount,
+) -> Option<(Amount, bool)> {
+    let before = facts.around.own(subject, instrument)?;
+    let after = before.with(facts.order.side, facts.size)?;
+    let units = after.units();
+    Some((after.money(units, instrument, price)?, units > before.units()))
 }
 
 /// The worst cases of all symbols with this order: at most `max_total_exposure` x capital base. A symbol
 /// with anything open needs a fresh price.
 pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let reason = "all positions together could grow too large";
+    exposure(subject, facts, subject.rules.safety.max_total_exposure, reason, |instrument, price| {
+        let others = match &facts.around.others(subject, facts).all {
+            Ok(sides) => Ok(sides.worst),
+            Err(unknown) => Err(unknown.clone()),
+        };
+        (others, own_worst_case(subject, facts, instrument, price))
+    })
+}
+
+/// What could be held of all symbols in the direction of this order, with it: the sum of max(0, net + open
+/// buys) x price x multiplier for buys, of max(0, open sells - net) for sells. At most
+/// `max_same_direction_exposure` x capital base.
+pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let reason = "too much could be held in one direction";
+    let side = facts.order.side;
+    exposure(subject, facts, subject.rules.safety.same_direction(), reason, |instrument, price| {
+        let others = match &facts.around.others(subject, facts).all {
+            Ok(sides) if side == Side::Buy => Ok(sides.long),
+            Ok(sides) => Ok(sides.short),
+            Err(unknown) => Err(unknown.clone()),
+        };
+        let own = || {
+            let before = facts.around.own(subject, instrument)?;
+            let after = before.with(side, facts.size)?;
+            let units = after.units_on(side);
+            Some((after.money(units, instrument, price)?, units > before.units_on(side)))
+        };
+        (others, own())
+    })
+}
+
+/// The worst cases of all symbols in the `group` of this instrument, with this order: at most
+/// `max_correlated_group` x capital base. No row for an instrument without a group.
+pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<Finding> {
+    subject.instrument?.group.as_ref()?;
+    let reason = "what moves together could grow too large";
+    Some(exposure(subject, facts, subject.rules.safety.correlated_group(), reason, |instrument, price| {
+        let others = facts.around.others(subject, facts).group.clone();
+        (others, own_worst_case(subject, facts, instrument, price))
+    }))
+}
+
+/// A sum of worst cases against a fraction of the capital base. `sums` gives that of the other symbols, and the
+/// order's own with whether the order makes it worse.
+fn exposure(
+    subject: &Subject,
+    facts: &OrderFacts,
+    fraction: Amount,
+    reason: &'static str,
+    sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, Finding>, Option<(Amount, bool)>),
+) -> Finding {
     let source = source_of(subject);
-    let limit = match limit_of(subject, facts, subject.rules.safety.max_total_exposure) {
+    let limit = match limit_of(subject, facts, fraction) {
         Ok(limit) => limit,
         Err(reason) => return Finding::unknown("usd", source, reason),
     };
     let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
         return Finding::unknown("usd", source, NO_MARKET);
     };
-    let mut sum = Amount::ZERO;
-    let mut is_worse = true;
-    for exposure in facts.around.exposures.get_or_init(|| exposures(subject, facts)) {
-        let notional = match exposure {
-            Exposure::Unknown(finding) => return finding.clone(),
-            Exposure::Other(notional) => Some(*notional),
-            Exposure::Own => own_worst_case(subject, facts, instrument, price).map(|worst| {
-                is_worse = worst.units > worst.units_before;
-                worst.notional
-            }),
-        };
-        let Some(total) = notional.and_then(|notional| sum.checked_add(notional)) else {
-            return Finding::unknown("usd", source, NOT_EXACT);
-        };
-        sum = total;
-    }
-    judge(sum, limit, source, !is_worse, "all positions together could grow too large")
-}
-
-fn exposures(subject: &Subject, facts: &OrderFacts) -> Vec<Exposure> {
-    // Positions without an instrument make equity unknown already; entries do not.
-    let mut entries = subject.book.orders.values().filter(|order| order.role == OrderRole::Entry);
-    if let Some(order) = entries.find(|order| !subject.rules.instruments.contains_key(&order.symbol)) {
-        let reason =
-            format!("`{}` has the open entry `{}` and is not configured", order.symbol, order.order_id);
-        return vec![Exposure::Unknown(Finding::unknown("usd", INSTRUMENTS, reason))];
-    }
-    let mut exposures = Vec::new();
-    for instrument in subject.rules.instruments.values() {
-        if instrument.symbol == *facts.symbol() {
-            // Its price is fresh, or the order would have no notional price.
-            exposures.push(Exposure::Own);
-        } else if is_open(subject.book, &instrument.symbol) {
-            exposures.push(exposure_of(subject, instrument));
-        }
-    }
-    exposures
-}
-
-/// Exposure of a symbol that is not the order's and has something open.
-fn exposure_of(subject: &Subject, instrument: &Instrument) -> Exposure {
-    let (book, safety) = (subject.book, &subject.rules.safety);
-    let seen = book.two_sided(instrument);
-    let Some(seen) = seen.filter(|seen| is_fresh(seen.time, subject.ctx.now, instrument, safety)) else {
-        let reason = format!("no fresh price of `{}`, which has something open", instrument.symbol);
-        return Exposure::Unknown(Finding::unknown("usd", SAFETY, reason));
+    let (others, own) = sums(instrument, price);
+    let others = match others {
+        Ok(others) => others,
+        Err(unknown) => return unknown,
     };
-    let unknown = || Exposure::Unknown(Finding::unknown("usd", SAFETY, NOT_EXACT));
-    open_notional(book, instrument, seen.ask).map_or_else(unknown, Exposure::Other)
+    let sum = own.and_then(|(own, is_worse)| Some((others.checked_add(own)?, is_worse)));
+    let Some((sum, is_worse)) = sum else {
+        return Finding::unknown("usd", source, NOT_EXACT);
+    };
+    judge(sum, limit, source, !is_worse, reason)
 }
 
-/// Whether anything in the symbol counts towards exposure.
-fn is_open(book: &Book, symbol: &Symbol) -> bool {
-    book.positions.keys().any(|(held, _)| held == symbol) || pending_entries(book, symbol).next().is_some()
+/// The worst cases of all symbols, of this strategy alone, with this order: at most the strategy's `allocation`
+/// x capital base. No row for a strategy without one.
+pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Option<Finding> {
+    let name = &facts.order.strategy;
+    let allocation = subject.rules.strategies.get(name)?.allocation?;
+    let is_reduced = if subject.ctx.limit_factor.is_some() { " (reduced)" } else { "" };
+    let source = format!("strategies/{name}.yaml{is_reduced}");
+    let limit = match limit_of(subject, facts, allocation) {
+        Ok(limit) => limit,
+        Err(reason) => return Some(Finding::unknown("usd", source, reason)),
+    };
+    let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
+        return Some(Finding::unknown("usd", source, NO_MARKET));
+    };
+    let others = match facts.around.others_of_strategy(subject, facts) {
+        Ok(others) => others,
+        Err(unknown) => return Some(unknown),
+    };
+    let own = || {
+        let before = facts.around.own_of_strategy(subject, facts)?;
+        let after = before.with(facts.order.side, facts.size)?;
+        let units = after.units();
+        let sum = others.checked_add(after.money(units, instrument, price)?)?;
+        Some((sum, units > before.units()))
+    };
+    let Some((sum, is_worse)) = own() else {
+        return Some(Finding::unknown("usd", source, NOT_EXACT));
+    };
+    let reason = "the strategy could hold more than it is allotted";
+    Some(judge(sum, limit, source, !is_worse, reason))
+}
+
+/// What all positions could lose down to their stops, a position without one its whole notional, and all pending
+/// entries, with this order: at most `max_portfolio_risk` x capital base.
+pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = source_of(subject);
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_portfolio_risk) {
+        Ok(limit) => limit,
+        Err(reason) => return Finding::unknown("usd", source, reason),
+    };
+    match all_risk(subject, facts, source) {
+        Ok(risk) => judge(risk, limit, source, false, "all trades together could lose too much"),
+        Err(unknown) => unknown,
+    }
+}
+
+/// The same risk: at most what is left to lose before the day's or the week's loss halts, whichever is less. So no
+/// trade can lose through the halt.
+pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let source = source_of(subject);
+    let left = match facts.around.left_to_lose(subject, facts) {
+        Ok(left) => left,
+        Err(reason) => return Finding::unknown("usd", source, reason),
+    };
+    let Some(limit) = subject.reduced(left) else {
+        return Finding::unknown("usd", source, NOT_EXACT);
+    };
+    let risk = match all_risk(subject, facts, source) {
+        Ok(risk) => risk,
+        Err(unknown) => return unknown,
+    };
+    Finding::compared(risk, limit, "usd", source).unless(
+        limit.is_positive() && risk <= limit,
+        || "all trades together could lose more than the day or the week has left",
+    )
+}
+
+/// The open risk and that of this order.
+fn all_risk(subject: &Subject, facts: &OrderFacts, source: &'static str) -> Result<Amount, Finding> {
+    let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
+        return Err(Finding::unknown("usd", source, NO_MARKET));
+    };
+    let open = facts.around.open_risk(subject)?;
+    let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
+    risk.ok_or_else(|| Finding::unknown("usd", source, NOT_EXACT))
 }
 
 /// A book over its limit by a move of prices still takes what does not make it worse; a capital base of 0
@@ -289,7 +244,7 @@ fn is_open(book: &Book, symbol: &Symbol) -> bool {
 fn judge(
     value: Amount,
     limit: Amount,
-    source: &'static str,
+    source: impl Into<Cow<'static, str>>,
     is_harmless: bool,
     reason: &'static str,
 ) -> Finding {

@@ -37,6 +37,23 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> Finding {
         .unless(distance <= limit, || format!("{own} is too far from the market at {reference}"))
 }
 
+/// |worst entry - planned entry| <= slippage_to_plan x planned entry. Too far in favour fails as well: the plan is
+/// stale.
+pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let Some(worst) = facts.worst_entry else {
+        return Finding::unknown("price", SAFETY, NO_MARKET);
+    };
+    let planned = facts.order.planned_entry;
+    let distance = worst.checked_sub(planned).map(Amount::abs);
+    let limit = planned.checked_mul(subject.rules.safety.slippage_to_plan);
+    let (Some(distance), Some(limit)) = (distance, limit) else {
+        return Finding::unknown("price", SAFETY, NOT_EXACT);
+    };
+    Finding::compared(distance, limit, "price", SAFETY).unless(distance <= limit, || {
+        format!("the worst entry of {worst} is too far from the planned {planned}; plan again")
+    })
+}
+
 /// Bid and ask are known, fresh (two bars, at least `quote_age_floor_s`), bid > 0, ask >= bid,
 /// ask - bid <= max_spread x middle, and |middle - last| <= max_mid_deviation x last where a fresh last
 /// trade is known.

@@ -1,7 +1,11 @@
 //! The checks: one small function each, one list in the order of the table in docs/trading.md. Every
 //! check that applies runs, so that the vector is complete; the first failed one names the rejection.
 
+mod activity;
+mod around;
+mod crossing;
 mod freshness;
+mod funds;
 mod halts;
 mod identity;
 mod limits;
@@ -11,7 +15,8 @@ mod stops;
 mod subject;
 mod targets;
 
-pub(crate) use limits::open_notional;
+pub(crate) use around::open_notional;
+pub(super) use crossing::crossed_entries;
 pub use subject::{Kind, OrderFacts, Subject};
 
 use std::borrow::Cow;
@@ -98,6 +103,8 @@ enum Run {
     Any(fn(&Subject) -> Finding),
     /// Orders only.
     Order(fn(&Subject, &OrderFacts) -> Finding),
+    /// Orders that somebody has set a limit for: without one there is no row.
+    Set(fn(&Subject, &OrderFacts) -> Option<Finding>),
 }
 
 /// One row of the table.
@@ -129,6 +136,11 @@ const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> F
 
 const fn entry(name: &'static str, run: fn(&Subject, &OrderFacts) -> Finding) -> Check {
     Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Order(run) }
+}
+
+/// An entry's check that is there only where its limit is set.
+const fn where_set(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<Finding>) -> Check {
+    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Set(run) }
 }
 
 /// An entry's check that exits see as a warning.
@@ -164,13 +176,30 @@ const CHECKS: &[Check] = &[
     sized(entry("stop_hostable", stops::stop_hostable)),
     entry("stop_distance", stops::stop_distance),
     entry_warns("price_collar", market::price_collar),
+    entry("slippage_to_plan", market::slippage_to_plan),
     entry_warns("market_data", market::market_data),
     sized(entry("max_single_trade_risk", limits::max_single_trade_risk)),
     sized(entry("max_single_position", limits::max_single_position)),
     sized(entry("max_total_exposure", limits::max_total_exposure)),
+    sized(entry("same_direction_exposure", limits::same_direction_exposure)),
+    sized(where_set("correlated_group", limits::correlated_group)),
+    sized(where_set("strategy_allocation", limits::strategy_allocation)),
+    sized(entry("max_portfolio_risk", limits::max_portfolio_risk)),
+    sized(entry("loss_budget", limits::loss_budget)),
     entry_warns("daily_loss_halt", halts::daily_loss_halt),
+    entry_warns("weekly_loss_halt", halts::weekly_loss_halt),
     entry_warns("drawdown_halt", halts::drawdown_halt),
     entry_warns("manual_halt", halts::manual_halt),
+    entry("max_open_positions", activity::max_open_positions),
+    entry("max_open_orders", activity::max_open_orders),
+    sized(entry("buying_power", funds::buying_power)),
+    sized(where_set("liquidity_participation", funds::liquidity_participation)),
+    entry("time_window", halts::time_window),
+    entry("order_rate", activity::order_rate),
+    entry("repeated_execution", activity::repeated_execution),
+    entry("loss_streak", activity::loss_streak),
+    entry("cooldown", activity::cooldown),
+    entry_warns("self_cross", crossing::self_cross),
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),
@@ -207,7 +236,7 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
     if !is_blocking && !check.warns.contains(&subject.kind) {
         return None;
     }
-    let mut finding = finding_of(check, subject);
+    let mut finding = finding_of(check, subject)?;
     if !is_blocking && !finding.passed {
         finding.passed = true;
         finding.reason = finding.reason.map(|reason| format!("exempt: {reason}").into());
@@ -224,13 +253,17 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
 }
 
 fn refuses(check: &Check, subject: &Subject) -> bool {
-    check.blocks.contains(&subject.kind) && !finding_of(check, subject).passed
+    check.blocks.contains(&subject.kind) && finding_of(check, subject).is_some_and(|found| !found.passed)
 }
 
-fn finding_of(check: &Check, subject: &Subject) -> Finding {
+/// What the check finds; none where it has nothing to say.
+fn finding_of(check: &Check, subject: &Subject) -> Option<Finding> {
     match (check.run, &subject.order) {
-        (Run::Any(run), _) => run(subject),
-        (Run::Order(run), Some(order)) => run(subject, order),
-        (Run::Order(_), None) => Finding::unknown("bool", CONTRACT, "there is no order to look at"),
+        (Run::Any(run), _) => Some(run(subject)),
+        (Run::Order(run), Some(order)) => Some(run(subject, order)),
+        (Run::Set(run), Some(order)) => run(subject, order),
+        (Run::Order(_) | Run::Set(_), None) => {
+            Some(Finding::unknown("bool", CONTRACT, "there is no order to look at"))
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What the checks look at, computed once: whatever does not depend on the size of the order is found
 //! here, so that headroom can try many sizes.
 
-use super::limits::Around;
+use super::around::Around;
 use crate::rules::Rulebook;
 use crate::rules::instruments::Instrument;
 use crate::trading::book::Book;

@@ -6,7 +6,7 @@ mod quoting;
 mod settling;
 mod steps;
 
-pub use paper::{on_rows, open_day};
+pub use paper::{on_rows, open_periods};
 pub use steps::{LeftOpen, Step};
 
 use super::fold::ApplyError;

@@ -21,8 +21,9 @@ use super::quoting::{Answer, Offer, Tape, answer};
 use super::steps::{Step, Steps};
 use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
-use crate::trading::book::{Book, Day, Last, Quote};
+use crate::trading::book::{Baseline, Book, Last, Quote};
 use crate::trading::change::Change;
+use crate::trading::conduct::disabling;
 use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
 use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
@@ -34,16 +35,23 @@ use crate::wire::time::Time;
 /// Decimals that fees are rounded up to.
 const FEE_PLACES: u32 = 8;
 
-/// The day's baseline, if the book has none of the UTC day of `now`: equity by the last marks known.
-/// None if it is there, or equity cannot be computed.
-pub fn open_day(book: &Book, rules: &Rulebook, now: Time) -> Option<Change> {
-    let start = now.day_start();
+/// The baselines of day and week, as far as the book has none of the UTC day or week of `now`: equity by the
+/// last marks known. Empty if they are there, or equity cannot be computed.
+pub fn open_periods(book: &Book, rules: &Rulebook, now: Time) -> Vec<Change> {
+    let account = &book.account;
     // Of another day is also a later one: a person has accepted a clock that was set back.
-    if book.account.day.as_ref().is_some_and(|day| day.start == start) {
-        return None;
+    let is_missing =
+        |known: &Option<Baseline>, start: Time| known.as_ref().is_none_or(|it| it.start != start);
+    let (day, week) = (now.day_start(), now.week_start());
+    let (no_day, no_week) = (is_missing(&account.day, day), is_missing(&account.week, week));
+    if !no_day && !no_week {
+        return Vec::new();
     }
-    let equity = book.equity_last_known(rules)?;
-    Some(Change::DayOpened(Day { start, equity, net_deposits: book.account.net_deposits }))
+    let Some(equity) = book.equity_last_known(rules) else { return Vec::new() };
+    let since = |start: Time| Baseline { start, equity, net_deposits: account.net_deposits };
+    let day = no_day.then(|| Change::DayOpened(since(day)));
+    let week = no_week.then(|| Change::WeekOpened(since(week)));
+    day.into_iter().chain(week).collect()
 }
 
 /// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are passed
@@ -78,10 +86,10 @@ pub fn on_rows(
         run.steps.row_done();
         rows.next();
     }
-    if rows.peek().is_some()
-        && let Some(day) = open_day(&run.book, rules, now)
-    {
-        run.emit(day)?;
+    if rows.peek().is_some() {
+        for opened in open_periods(&run.book, rules, now) {
+            run.emit(opened)?;
+        }
     }
     for (index, row) in rows {
         if is_new(&run.book, row) {
@@ -245,6 +253,9 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         };
         self.emit(Change::OrderFilled(fill))?;
+        if let Some(disabled) = disabling(&self.book, self.rules, &order.strategy, time) {
+            self.emit(disabled)?;
+        }
         self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
         let opened = if reducible.is_some() { Amount::ZERO } else { size };
         if is_bar {
