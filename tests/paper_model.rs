@@ -17,6 +17,7 @@ use spoolgate::trading::class;
 use spoolgate::trading::market::{Options, Row, import};
 use spoolgate::trading::order::OrderRole;
 use spoolgate::wire::amount::Amount;
+use spoolgate::wire::ids::Leg;
 use spoolgate::wire::orders::{Side, SubmitOrder};
 use spoolgate::wire::time::Time;
 use world::{LISTED, Listed, World};
@@ -58,6 +59,9 @@ fn random_markets_give_what_the_model_gives() {
         for _ in 0..120 {
             world.turn();
         }
+        for (what, count) in [("exits refused", world.model.refused), ("flattened", world.model.flattened)] {
+            *seen.entry(what.to_owned()).or_default() += u64::try_from(count).unwrap();
+        }
         gather(&mut seen, &world);
     }
     for what in ["Entry", "Exit"] {
@@ -77,6 +81,8 @@ fn random_markets_give_what_the_model_gives() {
         "flip",
         "cancel",
         "tighten",
+        "exits refused",
+        "flattened",
     ] {
         assert!(seen.get(name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
     }
@@ -324,6 +330,10 @@ fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>
 fn cancels_and_tightens_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>) {
     let orders: Vec<_> = world.book.orders.values().cloned().collect();
     for order in orders {
+        if order.order_id.leg == Leg::Flatten {
+            assert!(!world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
+            continue;
+        }
         if order.role != OrderRole::Protective {
             assert!(world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
             *seen.entry("cancel".to_owned()).or_default() += 1;

@@ -45,6 +45,15 @@ pub enum Change {
         /// When, on the gate's clock.
         at: Time,
     },
+    /// The venue refused an order by its own filters: it is no longer open.
+    OrderRefused {
+        /// The order.
+        order_id: OrderId,
+        /// Which filter, in words.
+        reason: String,
+        /// When, on the gate's clock.
+        at: Time,
+    },
     /// New market data.
     MarketMoved {
         /// Instrument.
@@ -80,4 +89,15 @@ pub enum Change {
         /// The new peak.
         peak: Amount,
     },
+}
+
+impl Change {
+    /// The order that it takes out of the book, and how that one ended.
+    pub fn ended(&self) -> Option<(OrderId, OrderEnd)> {
+        match self {
+            Change::OrderClosed { order_id, end, .. } => Some((*order_id, *end)),
+            Change::OrderRefused { order_id, .. } => Some((*order_id, OrderEnd::Refused)),
+            _ => None,
+        }
+    }
 }

@@ -104,10 +104,12 @@ impl Book {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
                 Ok(())
             }
-            Change::OrderClosed { order_id, .. } => match self.orders.remove(order_id) {
-                Some(_) => Ok(()),
-                None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
-            },
+            Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
+                match self.orders.remove(order_id) {
+                    Some(_) => Ok(()),
+                    None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
+                }
+            }
             Change::MarketMoved { symbol, last, quote } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
                 market.last = last.clone().or_else(|| market.last.take());

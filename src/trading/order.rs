@@ -31,6 +31,8 @@ pub enum OrderEnd {
     Cancelled,
     /// Cancelled by the gate because nothing was left to reduce or protect.
     Retired,
+    /// Refused by the venue.
+    Refused,
 }
 
 /// An open order.

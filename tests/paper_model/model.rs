@@ -4,7 +4,8 @@
 //! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without a tick
 //! prices are rounded to 8 decimals; a stop that triggers in a bar without volume has triggered; a stop
 //! that protects nothing does not trigger; a limit whose open is off the tick is not carried past its price
-//! by rounding; a stop of bars starts from the trade price without the half spread.
+//! by rounding; a stop of bars starts from the trade price without the half spread; the exit that takes a
+//! refused stop's place is there for every row after the one that opened.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,12 @@ use crate::rational::Rat;
 /// Strategy within symbol.
 pub type Owner = (String, String);
 
-/// Sequence number, and whether it is the protective stop.
-pub type Id = (u64, bool);
+/// Sequence number, and which of its orders.
+pub type Id = (u64, u8);
+
+pub const ORDER: u8 = 0;
+pub const STOP: u8 = 1;
+pub const FLATTEN: u8 = 3;
 
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -26,14 +31,16 @@ pub struct Spec {
     pub maker: Rat,
     pub taker: Rat,
     pub share: Rat,
+    pub min_size: Rat,
+    pub min_notional: Rat,
     pub fills_from_bars: bool,
     pub quotes_from_bars: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum Print {
-    Bar { open_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
-    Quote { ms: i64, bid: Rat, ask: Rat },
+    Bar { open_ms: i64, length_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
+    Quote { ms: i64, bid: Rat, ask: Rat, bid_size: Option<Rat>, ask_size: Option<Rat> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,11 +112,28 @@ pub struct Model {
     /// Of bars only: a quote is one instant.
     fresh: Vec<Fresh>,
     is_bar: bool,
-    budget: Option<Rat>,
+    known_ms: i64,
+    /// What is left for buys, and for sales.
+    budget: [Option<Rat>; 2],
+    /// How many exits the venue refused, and entries it took back.
+    pub refused: usize,
+    pub flattened: usize,
 }
 
 fn add(to: &mut Option<Rat>, what: &Rat) {
     *to = Some(to.take().unwrap_or_else(Rat::zero).plus(what));
+}
+
+fn is_on(value: &Rat, step: &Rat) -> bool {
+    step.is_zero() || value.floor_to(step) == *value
+}
+
+/// Whether the venue takes a stop for an entry of this size.
+fn hosts(trigger: &Rat, size: &Rat, spec: &Spec) -> bool {
+    is_on(trigger, &spec.tick)
+        && is_on(size, &spec.lot)
+        && *size >= spec.min_size
+        && trigger.times(size).times(&spec.multiplier) >= spec.min_notional
 }
 
 fn mirrored(price: &Rat, buys: bool) -> Rat {
@@ -183,7 +207,7 @@ impl Model {
     pub fn place(&mut self, order: Working, stop: Option<Rat>) {
         if let Some(trigger) = stop {
             self.orders.push(Working {
-                id: (order.id.0, true),
+                id: (order.id.0, STOP),
                 buys: !order.buys,
                 role: Role::Stop,
                 kind: Kind::Stop,
@@ -231,13 +255,21 @@ impl Model {
             Print::Bar { open_ms, .. } => (true, *open_ms),
             Print::Quote { ms, .. } => (false, *ms),
         };
+        self.known_ms = match print {
+            Print::Bar { open_ms, length_ms, .. } => open_ms + length_ms,
+            Print::Quote { ms, .. } => *ms,
+        };
         if is_bar == spec.fills_from_bars {
             self.fresh.clear();
             self.is_bar = is_bar;
             self.budget = match print {
-                Print::Bar { volume: Some(volume), .. } => Some(volume.times(&spec.share)),
-                _ => None,
+                Print::Bar { volume, .. } => {
+                    let share = volume.as_ref().map(|volume| volume.times(&spec.share));
+                    [share.clone(), share]
+                }
+                Print::Quote { bid_size, ask_size, .. } => [ask_size.clone(), bid_size.clone()],
             };
+            self.refuse_exits(symbol, start_ms, &spec);
             for phase in 1..=4 {
                 let due: Vec<Id> = self
                     .orders
@@ -254,7 +286,7 @@ impl Model {
             Print::Bar { close, .. } => {
                 self.last.insert(symbol.to_owned(), close.clone());
             }
-            Print::Quote { ms, bid, ask } => {
+            Print::Quote { ms, bid, ask, .. } => {
                 self.quote.insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
             }
         }
@@ -267,7 +299,7 @@ impl Model {
             self.change(id).unwrap().hit = true;
             if order.role == Role::Stop {
                 // The trade is over: no more of it is opened.
-                self.drop_order((id.0, false));
+                self.drop_order((id.0, ORDER));
             }
         }
         while let Some(order) = self.find(id).cloned() {
@@ -317,7 +349,9 @@ impl Model {
                 if first <= limit && !is_bar && rested {
                     Some((sign(&limit), true))
                 } else if first <= limit {
-                    Some((sign(&first.ceil_to(&step).min(limit)), false))
+                    let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
+                    let near = if is_bar { slip(&near, &spec.slippage) } else { near };
+                    Some((sign(&near.ceil_to(&step).min(limit)), false))
                 } else if is_bar && cheapest < limit {
                     Some((sign(&limit), true))
                 } else {
@@ -341,7 +375,7 @@ impl Model {
             (false, Role::Entry) => order.leaves(),
             (false, _) => Rat::zero(),
         };
-        if let Some(budget) = &self.budget
+        if let Some(budget) = &self.budget[usize::from(!order.buys)]
             && *budget < want
         {
             want = if spec.lot.is_zero() { budget.clone() } else { budget.floor_to(&spec.lot) };
@@ -373,8 +407,11 @@ impl Model {
         } else {
             self.held.insert(order.owner.clone(), (new.clone(), new_cost));
         }
-        if let Some(budget) = &mut self.budget {
-            *budget = budget.minus(size);
+        let is_bar = self.is_bar;
+        for (side, budget) in self.budget.iter_mut().enumerate() {
+            if let Some(budget) = budget.as_mut().filter(|_| is_bar || side == usize::from(!order.buys)) {
+                *budget = budget.minus(size);
+            }
         }
         let own = self.change(order.id).unwrap();
         own.filled = own.filled.plus(size);
@@ -388,7 +425,12 @@ impl Model {
             if self.is_bar {
                 self.fresh.push(Fresh { entry, owner, price: price.clone(), size: size.clone() });
             }
-            let stop = self.change((entry, true)).unwrap();
+            let stop = self.find((entry, STOP)).unwrap();
+            if !stop.leaves().is_positive() && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec) {
+                self.flatten(order, size);
+                return;
+            }
+            let stop = self.change((entry, STOP)).unwrap();
             stop.size = stop.size.plus(size);
         }
         if is_done {
@@ -398,6 +440,43 @@ impl Model {
             self.follow(&order.owner, &new);
         }
         self.tidy();
+    }
+
+    /// Without its stop an entry is over, and what it opened is sold again at the market.
+    fn flatten(&mut self, entry: &Working, size: &Rat) {
+        self.drop_order((entry.id.0, STOP));
+        self.drop_order(entry.id);
+        self.flattened += 1;
+        let exit = Working {
+            id: (entry.id.0, FLATTEN),
+            buys: !entry.buys,
+            role: Role::Exit,
+            kind: Kind::Market,
+            size: size.clone(),
+            filled: Rat::zero(),
+            price: None,
+            trigger: None,
+            hit: false,
+            at_ms: self.known_ms,
+            ..entry.clone()
+        };
+        self.place(exit, None);
+    }
+
+    /// The venue has its own look at what it is asked to work on.
+    fn refuse_exits(&mut self, symbol: &str, start_ms: i64, spec: &Spec) {
+        let held = self.held.clone();
+        let before = self.orders.len();
+        self.orders.retain(|o| {
+            let is_new = o.filled.is_zero() && !o.hit && o.at_ms <= start_ms && o.id.1 == ORDER;
+            if o.owner.0 != symbol || o.role != Role::Exit || !is_new {
+                return true;
+            }
+            let own = o.price.as_ref().or(o.trigger.as_ref());
+            let all = held.get(&o.owner).is_none_or(|(size, _)| o.size >= size.abs());
+            own.is_none_or(|price| is_on(price, &spec.tick)) && (all || is_on(&o.size, &spec.lot))
+        });
+        self.refused += before - self.orders.len();
     }
 
     /// Stops protect what there is, the oldest give way first; exits end with the position.

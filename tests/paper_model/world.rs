@@ -8,11 +8,11 @@ use spoolgate::trading::order::{Fill, Liquidity, OrderRole};
 use spoolgate::trading::requests::{Context, Verdict};
 use spoolgate::trading::{self, Book, Change, venue, views};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
+use spoolgate::wire::ids::{Leg, OrderId, Principal, StrategyName, Symbol};
 use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop};
 use spoolgate::wire::time::Time;
 
-use crate::model::{Id, Kind, Model, Owner, Print, Role, Spec, Working};
+use crate::model::{FLATTEN, Id, Kind, Model, ORDER, Owner, Print, Role, Spec, Working};
 use crate::rational::Rat;
 
 /// Strategies of the one agent.
@@ -204,6 +204,8 @@ fn spec(rules: &Rulebook, symbol: &str) -> Spec {
         maker: r(rule.maker_fee),
         taker: r(rule.taker_fee),
         share: r(rule.volume_share),
+        min_size: r(rule.min_size),
+        min_notional: r(rule.min_notional),
         fills_from_bars: is_bars(rule.fills_from),
         quotes_from_bars: is_bars(rule.quotes_from),
     }
@@ -374,7 +376,7 @@ impl World {
         let buys = order.side == Side::Buy;
         let capacity = self.model.capacity(&owner, buys);
         let verdict = self.ask(order);
-        let id = (self.seq, false);
+        let id = (self.seq, ORDER);
         let size = r(order.size);
         if capacity.is_positive() && size > capacity {
             let row = verdict.checks.iter().find(|row| row.check_name == "reduce_only").unwrap();
@@ -420,7 +422,8 @@ impl World {
     pub fn cancel_any(&mut self) {
         let Some(order) = self.any_order() else { return };
         let verdict = self.ask_cancel(order_id(order.id));
-        assert_eq!(verdict.accepted, order.role != Role::Stop, "seed {}: cancel of {order:?}", self.seed);
+        let is_free = order.role != Role::Stop && order.id.1 != FLATTEN;
+        assert_eq!(verdict.accepted, is_free, "seed {}: cancel of {order:?}", self.seed);
         self.apply(&verdict.changes);
         if verdict.accepted {
             self.model.cancel(order.id);
@@ -460,7 +463,7 @@ impl World {
             venue::on_rows(&self.book, &self.rules, &name, std::slice::from_ref(row), self.now).unwrap();
         for step in &done {
             assert!(step.left_open.is_empty(), "seed {}: {step:?}", self.seed);
-            let mut taken = Rat::zero();
+            let mut taken = [Rat::zero(), Rat::zero()];
             for change in &step.changes {
                 if let Change::OrderFilled(fill) = change {
                     self.look_at(fill, row, &mut taken);
@@ -473,7 +476,7 @@ impl World {
     }
 
     /// What must hold of every single fill; the book is as it was just before.
-    fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut Rat) {
+    fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut [Rat; 2]) {
         let context = format!("seed {}: {fill:?} of {row:?}", self.seed);
         let order = self.book.orders[&fill.order_id].clone();
         let rule = self.rules.instruments[&fill.symbol].clone();
@@ -505,9 +508,6 @@ impl World {
         if let Some(limit) = order.price {
             let is_kept = if fill.side == Side::Buy { fill.price <= limit } else { fill.price >= limit };
             assert!(is_kept, "{context}");
-            if matches!(row, Row::Bar { .. }) {
-                assert!(low.minus(&step) <= price && price <= high.plus(&step), "{context}");
-            }
         }
         if fill.liquidity == Liquidity::Maker {
             assert_eq!(order.order_type, OrderType::Limit, "{context}");
@@ -521,9 +521,14 @@ impl World {
                 assert!(is_worse(trigger) || is_worse(*open), "{context}");
             }
         }
-        if let Row::Bar { volume: Some(volume), .. } = row {
-            *taken = taken.plus(&r(fill.size));
-            assert!(*taken <= r(*volume).times(&r(rule.volume_share)), "{context}");
+        let (side, cap) = match row {
+            Row::Bar { volume, .. } => (0, volume.map(|volume| r(volume).times(&r(rule.volume_share)))),
+            Row::Quote { ask_size, .. } if fill.side == Side::Buy => (0, ask_size.map(r)),
+            Row::Quote { bid_size, .. } => (1, bid_size.map(r)),
+        };
+        if let Some(cap) = cap {
+            taken[side] = taken[side].plus(&r(fill.size));
+            assert!(taken[side] <= cap, "{context}");
         }
         self.count(format!("fill {:?} {:?}", fill.role, fill.liquidity));
     }
@@ -561,11 +566,17 @@ impl World {
                     && order.side == held.closing_side()
             });
             let sum = stops.fold(Rat::zero(), |sum, stop| sum.plus(&r(stop.leaves())));
-            assert_eq!(sum, r(held.size.abs()), "seed {seed}: {held:?} is not what its stops protect");
+            let leaving = book.orders.values().filter(|order| {
+                order.order_id.leg == Leg::Flatten && order.is_of(&held.strategy, &held.symbol)
+            });
+            let bare = leaving.fold(Rat::zero(), |sum, order| sum.plus(&r(order.leaves())));
+            let size = r(held.size.abs());
+            assert!(sum <= size && size <= sum.plus(&bare), "seed {seed}: {held:?}: stops protect {sum:?}");
         }
         for order in book.orders.values().filter(|order| order.leaves().is_zero()) {
             let entry = OrderId::of_line(order.order_id.seq);
-            let waits = order.order_id.protective && book.orders.contains_key(&entry) && !order.triggered;
+            let waits =
+                order.order_id.leg == Leg::Stop && book.orders.contains_key(&entry) && !order.triggered;
             assert!(waits, "seed {seed}: nothing is left of {order:?}");
         }
     }
@@ -605,7 +616,13 @@ impl World {
             let half = self.random.within(0, reach / 10);
             let (bid, ask) = (price(close - half), price(close + half));
             let time_ms = self.now.ms();
-            self.row(listed.symbol, &Row::Quote { time_ms, bid, ask, bid_size: None, ask_size: None });
+            // Now and then with sizes, which may be small, and none at all on one side.
+            let mut size = || match self.random.within(0, 3) {
+                0 => Some(steps(self.random.within(0, 40), listed.size_step)),
+                _ => None,
+            };
+            let (bid_size, ask_size) = (size(), size());
+            self.row(listed.symbol, &Row::Quote { time_ms, bid, ask, bid_size, ask_size });
         }
         self.near.insert(listed.symbol, close);
     }
@@ -614,7 +631,28 @@ impl World {
     pub fn turn(&mut self) {
         let listed = &LISTED[usize::try_from(self.random.within(0, 2)).unwrap()];
         self.requests(listed);
+        let is_changed = self.random.one_in(6);
+        let kept = self.rules.clone();
+        if is_changed {
+            self.change_filters(listed.symbol);
+        }
         self.random_rows(listed);
+        if is_changed {
+            self.rules = kept;
+            self.model.specs.insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
+        }
+    }
+
+    /// A person edits instruments.yaml under open orders.
+    fn change_filters(&mut self, symbol: &str) {
+        let which = self.random.within(0, 2);
+        let rule = self.rules.instruments.get_mut(&Symbol::parse(symbol).unwrap()).unwrap();
+        match which {
+            0 => rule.tick = if rule.tick.is_zero() { a("0.11") } else { steps(7, &rule.tick.to_string()) },
+            1 => rule.lot = if rule.lot.is_zero() { a("0.002") } else { steps(3, &rule.lot.to_string()) },
+            _ => rule.min_notional = a("60"),
+        }
+        self.model.specs.insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
     /// None to three requests.
@@ -641,12 +679,13 @@ fn format_of(book: &Book, id: Id) -> String {
 }
 
 pub fn order_id(id: Id) -> OrderId {
-    OrderId { seq: id.0, protective: id.1 }
+    let leg = [Leg::Order, Leg::Stop, Leg::Target, Leg::Flatten][usize::from(id.1)];
+    OrderId { seq: id.0, leg }
 }
 
 fn working(order: &trading::order::Order) -> Working {
     Working {
-        id: (order.order_id.seq, order.order_id.protective),
+        id: (order.order_id.seq, order.order_id.leg as u8),
         owner: (order.symbol.to_string(), order.strategy.to_string()),
         buys: order.side == Side::Buy,
         role: match order.role {
@@ -670,14 +709,21 @@ fn working(order: &trading::order::Order) -> Working {
 
 fn print(row: &Row) -> Print {
     match *row {
-        Row::Bar { open_ms, open, high, low, close, volume, .. } => Print::Bar {
+        Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => Print::Bar {
             open_ms,
+            length_ms: interval_ms,
             open: r(open),
             high: r(high),
             low: r(low),
             close: r(close),
             volume: volume.map(r),
         },
-        Row::Quote { time_ms, bid, ask, .. } => Print::Quote { ms: time_ms, bid: r(bid), ask: r(ask) },
+        Row::Quote { time_ms, bid, ask, bid_size, ask_size } => Print::Quote {
+            ms: time_ms,
+            bid: r(bid),
+            ask: r(ask),
+            bid_size: bid_size.map(r),
+            ask_size: ask_size.map(r),
+        },
     }
 }

@@ -2,7 +2,9 @@
 
 pub mod paper;
 
+mod filters;
 mod quoting;
+mod room;
 mod settling;
 mod steps;
 

@@ -11,13 +11,16 @@
 //! and exits reduce only what was held before.
 //!
 //! An order uses only bars that open, or quotes that stand, at or after it was accepted. Bars fill at most
-//! `volume_share` of their volume over all orders, rounded down to the lot; rows without a volume, and
-//! quotes, do not cap. What is left stays open; a stop that triggered fills on like a market order.
+//! `volume_share` of their volume over all orders, quotes at most the size on each side, rounded down to the
+//! lot; rows without volume or sizes do not cap. What is left stays open; a stop that triggered fills on like
+//! a market order.
 
 use std::collections::BTreeMap;
 
 use super::VenueError;
+use super::filters;
 use super::quoting::{Answer, Offer, Tape, answer};
+use super::room::Room;
 use super::steps::{Step, Steps};
 use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
@@ -27,7 +30,7 @@ use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
 use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::ids::{Leg, OrderId, StrategyName, Symbol};
 use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
@@ -65,8 +68,9 @@ pub fn on_rows(
         .get(symbol)
         .ok_or_else(|| VenueError::UnknownInstrument { symbol: symbol.clone() })?;
     let steps = Steps::new(symbol.clone());
-    let (volume_left, opened) = (None, BTreeMap::new());
-    let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left, opened };
+    let (room, opened) = (Room::default(), BTreeMap::new());
+    let (book, row_time) = (book.clone(), now);
+    let mut run = Run { book, rules, instrument, now, steps, row_time, room, opened };
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
@@ -108,12 +112,14 @@ pub(super) struct Run<'a> {
     /// The working copy.
     pub(super) book: Book,
     rules: &'a Rulebook,
-    instrument: &'a Instrument,
+    pub(super) instrument: &'a Instrument,
     /// The gate's clock.
     pub(super) now: Time,
     steps: Steps,
-    /// What this bar's volume still lets fill; none: no cap.
-    volume_left: Option<Amount>,
+    /// When the present row was known.
+    pub(super) row_time: Time,
+    /// What the present row still lets fill.
+    room: Room,
     /// What this bar has opened and no stop has closed yet, by the entry's line. Empty for quotes, which
     /// have no inside.
     opened: BTreeMap<u64, Opened>,
@@ -146,9 +152,11 @@ impl Run<'_> {
         let fault = |what: &'static str| VenueError::Row { row: index, what };
         let time = Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
         let (tape, start_ms, source) = tape(row).map_err(fault)?;
+        self.row_time = time;
         if self.instrument.fills_from == source {
-            self.volume_left = self.volume_cap(row);
+            self.room = Room::of(row, self.instrument);
             self.opened.clear();
+            self.refuse_exits(start_ms)?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
                     self.try_fill(order_id, &tape, time)?;
@@ -159,10 +167,22 @@ impl Run<'_> {
         self.watch_equity()
     }
 
-    fn volume_cap(&self, row: &Row) -> Option<Amount> {
-        let Row::Bar { volume, .. } = row else { return None };
-        // A product that is not exact caps at nothing rather than at everything.
-        (*volume).map(|volume| volume.checked_mul(self.instrument.volume_share).unwrap_or(Amount::ZERO))
+    /// Refuses exits that have not begun to fill and do not meet the venue's filters.
+    fn refuse_exits(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        let is_new = |order: &Order| {
+            let sent = order.role == OrderRole::Exit && order.order_id.leg == Leg::Order;
+            sent && order.filled.is_zero() && !order.triggered
+        };
+        for order_id in self.reached(is_new, start_ms) {
+            let Some(order) = self.book.orders.get(&order_id) else { continue };
+            let key = (order.symbol.clone(), order.strategy.clone());
+            let held = self.book.positions.get(&key).map_or(Amount::ZERO, |held| held.size.abs());
+            if let Some(reason) = filters::refuses_exit(order, held, self.instrument) {
+                let at = self.now;
+                self.emit(Change::OrderRefused { order_id, reason, at })?;
+            }
+        }
+        Ok(())
     }
 
     /// Orders of a group that may use a row that starts at `start_ms`.
@@ -233,9 +253,8 @@ impl Run<'_> {
             // Reduce-only: without a position there is nothing to do.
             (None, OrderRole::Exit | OrderRole::Protective) => Amount::ZERO,
         };
-        let Some(size) = self.within_volume(wanted).filter(|size| size.is_positive()) else {
-            return Ok(false);
-        };
+        let size = self.room.within(order.side, wanted, self.instrument.lot);
+        let Some(size) = size.filter(|size| size.is_positive()) else { return Ok(false) };
         let fill = match self.fill_of(order, offer, size, time) {
             Ok(fill) => fill,
             Err(error @ ApplyError::Arithmetic { .. }) => {
@@ -245,7 +264,7 @@ impl Run<'_> {
             Err(error) => return Err(error.into()),
         };
         self.emit(Change::OrderFilled(fill))?;
-        self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
+        self.room.take(order.side, size);
         let opened = if reducible.is_some() { Amount::ZERO } else { size };
         if is_bar {
             self.remember(order, offer.price, size, opened);
@@ -291,13 +310,6 @@ impl Run<'_> {
             let left = entry.size.checked_sub(size).filter(|left| left.is_positive());
             entry.size = left.unwrap_or(Amount::ZERO);
         }
-    }
-
-    /// `wanted`, or what the bar's volume leaves of it in whole lots.
-    fn within_volume(&self, wanted: Amount) -> Option<Amount> {
-        let Some(left) = self.volume_left.filter(|left| *left < wanted) else { return Some(wanted) };
-        let lot = self.instrument.lot;
-        if lot.is_zero() { Some(left) } else { left.round_down_to(lot) }
     }
 
     fn fill_of(&self, order: &Order, offer: &Offer, size: Amount, time: Time) -> Result<Fill, ApplyError> {

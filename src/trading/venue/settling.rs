@@ -1,21 +1,22 @@
 //! What follows a fill: protective stops follow the position, and nothing is left that could reduce a
 //! position that is gone.
 
-use super::VenueError;
 use super::paper::Run;
+use super::{VenueError, filters};
 use crate::trading::change::Change;
 use crate::trading::fold::ApplyError;
 use crate::trading::order::{Order, OrderEnd, OrderRole};
 use crate::trading::risk::stops_of;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
+use crate::wire::orders::OrderType;
 
 impl Run<'_> {
     /// Settles after `order` (as it was before the fill) filled `opened` in its own direction and
     /// `reduced` against the position; one of them is 0.
     pub(super) fn settle(&mut self, order: &Order, opened: Amount, reduced: bool) -> Result<(), VenueError> {
         if opened.is_positive() {
-            self.grow_stop(order.order_id.stop(), opened)?;
+            self.grow_stop(order, opened)?;
         }
         let is_done = self.book.orders.get(&order.order_id).is_some_and(|now| now.leaves().is_zero());
         if is_done {
@@ -27,10 +28,38 @@ impl Run<'_> {
         self.retire_idle(order)
     }
 
-    fn grow_stop(&mut self, stop_id: OrderId, by: Amount) -> Result<(), VenueError> {
-        let Some(stop) = self.book.orders.get(&stop_id) else { return Ok(()) };
+    fn grow_stop(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
+        let order_id = entry.order_id.stop();
+        let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
+        if stop.leaves().is_zero()
+            && let Some(reason) = filters::refuses_stop(stop, entry.size, self.instrument)
+        {
+            return self.flatten(entry, by, reason);
+        }
         let size = exact(stop.size.checked_add(by))?;
-        self.emit(Change::StopResized { order_id: stop_id, size })
+        self.emit(Change::StopResized { order_id, size })
+    }
+
+    /// The venue refused the stop: nothing more of the entry is opened, and what it has just opened leaves at
+    /// the market from the next row on.
+    fn flatten(&mut self, entry: &Order, opened: Amount, reason: String) -> Result<(), VenueError> {
+        let at = self.now;
+        self.emit(Change::OrderRefused { order_id: entry.order_id.stop(), reason, at })?;
+        self.close(entry.order_id, OrderEnd::Cancelled)?;
+        self.emit(Change::OrderPlaced(Order {
+            order_id: entry.order_id.flatten(),
+            side: entry.side.opposite(),
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size: opened,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at: self.row_time,
+            ..entry.clone()
+        }))
     }
 
     /// Takes what the stops protect beyond the position from the oldest first.
