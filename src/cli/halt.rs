@@ -18,9 +18,9 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt set --principal trend-bot --reason drill"
     )]
     Set(SetArgs),
-    /// Clear a halt, or the latched drawdown.
+    /// Clear a halt, the latched drawdown, or a symbol after an implausible gap.
     #[command(
-        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed"
+        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was real\""
     )]
     Clear(ClearArgs),
 }
@@ -47,6 +47,9 @@ pub struct ClearArgs {
     /// The latched drawdown; its peak starts again from the present equity.
     #[arg(long, conflicts_with = "principal")]
     drawdown: bool,
+    /// Entries in one symbol, halted by an implausible gap.
+    #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
+    symbol: Option<String>,
     /// Why.
     #[arg(long)]
     reason: String,
@@ -67,17 +70,19 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
             })
         }
         Command::Clear(args) => {
-            let scope = match (&args.principal, args.drawdown) {
-                (Some(name), _) => serde_json::json!({"principal": name}),
-                (None, true) => serde_json::json!("drawdown"),
-                (None, false) => serde_json::json!("all"),
+            let (scope, what) = match (&args.principal, &args.symbol, args.drawdown) {
+                (Some(name), ..) => {
+                    (serde_json::json!({"principal": name}), format!("no halt of `{name}` alone is left"))
+                }
+                (None, Some(symbol), _) => {
+                    (serde_json::json!({"symbol": symbol}), format!("`{symbol}` takes entries again"))
+                }
+                (None, None, true) => {
+                    (serde_json::json!("drawdown"), "the latched drawdown is cleared".to_owned())
+                }
+                (None, None, false) => (serde_json::json!("all"), "no halt of everybody is left".to_owned()),
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
-            let what = match (&args.principal, args.drawdown) {
-                (Some(name), _) => format!("no halt of `{name}` alone is left"),
-                (None, true) => "the latched drawdown is cleared".to_owned(),
-                (None, false) => "no halt of everybody is left".to_owned(),
-            };
             let exit =
                 handover::administer(home, &args.by.person, "halt.clear", &payload, output, |answer| {
                     format!("{what} (ledger line {})", answer.audit_ref)

@@ -55,6 +55,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
         ));
     }
+    let gaps = state.book.halted_symbols.iter();
+    reasons.extend(gaps.map(|(symbol, gap)| {
+        format!(
+            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear --symbol {symbol}`",
+            gap.open, gap.previous, gap.time
+        )
+    }));
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
@@ -158,6 +165,7 @@ fn role(role: OrderRole) -> &'static str {
         OrderRole::Entry => "entry",
         OrderRole::Exit => "exit",
         OrderRole::Protective => "protective",
+        OrderRole::Target => "target",
     }
 }
 

@@ -205,7 +205,7 @@ pub const ACTIONS: &[ActionRule] = &[
             Action::OrderSubmit,
             "order.submit",
             "SubmitOrder",
-            "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop",
+            "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop, target_price?, time_in_force?",
             AGENT,
         )
         .aged(Freshness::ByClass)

@@ -353,6 +353,12 @@ impl Turn<'_> {
             HaltScope::Principal(name) => {
                 ("principal", Change::HaltCleared { principal: Some(name.clone()) })
             }
+            HaltScope::Symbol(symbol) => {
+                if !book.halted_symbols.contains_key(symbol) {
+                    return Err(Refusal::new(Code::NotFound, format!("`{symbol}` is not halted by a gap")));
+                }
+                ("symbol", Change::Book(trading::Change::SymbolCleared { symbol: symbol.clone() }))
+            }
             HaltScope::Drawdown => {
                 let peak = book.equity_last_known(self.rules).ok_or_else(|| {
                     Refusal::new(

@@ -104,8 +104,10 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
-        if let Some(change) = paper::open_day(&self.state.book, &self.rulebook, now) {
-            let changes = vec![Change::Book(change)];
+        let mut day = paper::end_day(&self.state.book, now);
+        day.extend(paper::open_day(&self.state.book, &self.rulebook, now));
+        if !day.is_empty() {
+            let changes = day.into_iter().map(Change::Book).collect();
             self.push_event(
                 pending,
                 Record::Tick(Event { timestamp: now, note: "a new day".to_owned(), changes }),

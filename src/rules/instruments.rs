@@ -60,6 +60,10 @@ pub struct Instrument {
     /// Largest share of a bar's volume that paper orders may take.
     #[serde(deserialize_with = "amount::yaml::required")]
     pub volume_share: Amount,
+    /// An open further than this fraction from the previous close is implausible and halts entries in the
+    /// symbol until a person clears it; absent: nothing is.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_gap: Option<Amount>,
     /// Length of a bar, seconds: market data are stale after two.
     pub bar_s: u32,
 }

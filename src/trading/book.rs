@@ -77,6 +77,18 @@ pub struct Quote {
     pub time: Time,
 }
 
+/// An open too far from the previous close to be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gap {
+    /// The close before; of quotes the side that jumped.
+    pub previous: Amount,
+    /// The open that was found.
+    pub open: Amount,
+    /// When the row was known.
+    pub time: Time,
+}
+
 /// An accepted entry, remembered for the duplicate check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,6 +122,8 @@ pub struct Book {
     pub orders: BTreeMap<OrderId, Order>,
     /// Markets by symbol.
     pub markets: BTreeMap<Symbol, Market>,
+    /// Symbols that take no entries since an implausible gap, until a person clears them.
+    pub halted_symbols: BTreeMap<Symbol, Gap>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
 }
@@ -130,6 +144,7 @@ impl Default for Book {
             positions: BTreeMap::new(),
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
+            halted_symbols: BTreeMap::new(),
             recent_entries: VecDeque::new(),
         }
     }

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Day, Last, Quote};
+use super::book::{Day, Gap, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Symbol};
@@ -22,9 +22,9 @@ pub enum Change {
         /// The order.
         order_id: OrderId,
     },
-    /// A protective stop now protects this much.
+    /// A protective stop now protects this much, or a target now closes this much.
     StopResized {
-        /// The stop.
+        /// The stop or target.
         order_id: OrderId,
         /// What it protects, filled part included.
         size: Amount,
@@ -64,6 +64,18 @@ pub enum Change {
         /// The newest quote, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quote: Option<Quote>,
+    },
+    /// An implausible gap: no entries in the symbol until a person clears it.
+    SymbolHalted {
+        /// Instrument.
+        symbol: Symbol,
+        /// What was found.
+        gap: Gap,
+    },
+    /// A person has looked at the gap; entries may go on.
+    SymbolCleared {
+        /// Instrument.
+        symbol: Symbol,
     },
     /// A person moved money in (above 0) or out (below 0): cash, net deposits, and peak equity by the same amount.
     AccountAdjusted {

@@ -116,6 +116,15 @@ impl Book {
                 market.quote = quote.clone().or_else(|| market.quote.take());
                 Ok(())
             }
+            Change::SymbolHalted { symbol, gap } => {
+                // The first gap stands: it says what to look at.
+                self.halted_symbols.entry(symbol.clone()).or_insert_with(|| gap.clone());
+                Ok(())
+            }
+            Change::SymbolCleared { symbol } => {
+                self.halted_symbols.remove(symbol);
+                Ok(())
+            }
             Change::AccountAdjusted { amount } => self.adjust(*amount),
             Change::DayOpened(day) => {
                 self.account.day = Some(day.clone());

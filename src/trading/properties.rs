@@ -11,7 +11,7 @@ use super::testing::*;
 use super::venue;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Symbol};
-use crate::wire::orders::{Side, SubmitOrder};
+use crate::wire::orders::{Side, SubmitOrder, TimeInForce};
 
 /// An order as drawn: prices relative to the market, in ticks.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ struct Draw {
     offset: i64,
     stop: i64,
     thesis: u8,
+    target: Option<i64>,
+    lasts: TimeInForce,
 }
 
 #[derive(Clone, Debug)]
@@ -46,8 +48,10 @@ fn draw() -> impl Strategy<Value = Draw> {
     let names =
         (prop::sample::select(vec!["trend", "mean"]), prop::sample::select(vec!["BTC-USD", "ETH-USD"]));
     let side = prop::sample::select(vec!["buy", "sell"]);
-    (names, side, 1..60i64, 0..3u8, -1500..1500i64, 50..3000i64, 0..4u8).prop_map(
-        |((strategy, symbol), side, lots, kind, offset, stop, thesis)| Draw {
+    let lasts = prop::sample::select(vec![TimeInForce::Gtc, TimeInForce::Ioc, TimeInForce::Day]);
+    let more = (prop::option::of(50..1500i64), lasts);
+    (names, side, 1..60i64, 0..3u8, -1500..1500i64, 50..3000i64, 0..4u8, more).prop_map(
+        |((strategy, symbol), side, lots, kind, offset, stop, thesis, (target, lasts))| Draw {
             strategy,
             symbol,
             side,
@@ -56,6 +60,8 @@ fn draw() -> impl Strategy<Value = Draw> {
             offset,
             stop,
             thesis,
+            target,
+            lasts,
         },
     )
 }
@@ -127,7 +133,12 @@ impl Walk {
         let stop_at = told(if draw.side == "buy" { base - stop_by } else { base + stop_by });
         let lot = if is_btc { "0.001" } else { "0.01" };
         let size = Amount::from_i64(draw.lots).checked_mul(a(lot)).unwrap().to_string();
-        let order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        let mut order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
+        order.time_in_force = draw.lasts;
+        order.target_price = draw.target.map(|by| {
+            let by = by / scale;
+            a(&told(if draw.side == "buy" { base + by } else { base - by }))
+        });
         match draw.kind {
             0 => order,
             1 => limit(order, &told(own)),
@@ -138,7 +149,7 @@ impl Walk {
     fn submit(&mut self, draw: &Draw) {
         let order = self.order(draw);
         let verdict = self.world.submit(&order);
-        if verdict.changes.len() == 2 {
+        if verdict.changes.len() >= 2 {
             for name in ["max_single_trade_risk", "max_single_position", "max_total_exposure"] {
                 let row = row(&verdict, name);
                 // A book that prices have carried over its limit takes what does not add to the worst case.
@@ -274,6 +285,10 @@ impl Walk {
                 order.leaves().is_zero() || book.positions.contains_key(&key),
                 "a stop without a position"
             );
+        }
+        for target in book.orders.values().filter(|order| order.role == OrderRole::Target) {
+            let stop = &book.orders[&target.order_id.stop()];
+            assert_eq!(target.leaves(), stop.leaves(), "a target is for what its stop protects");
         }
         let held: Vec<Position> = book.positions.values().cloned().collect();
         for position in held {

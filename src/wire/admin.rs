@@ -40,6 +40,8 @@ pub enum HaltScope {
     Drawdown,
     /// One principal's entries: `{"principal":"bot"}`.
     Principal(Principal),
+    /// Entries in one symbol, after an implausible gap: `{"symbol":"BTC-USD"}`.
+    Symbol(Symbol),
 }
 
 /// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
@@ -129,7 +131,9 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         type Value = HaltScope;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-            f.write_str("`\"all\"`, `\"drawdown\"` or `{\"principal\":\"<name>\"}`")
+            f.write_str(
+                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}` or `{\"symbol\":\"<symbol>\"}`",
+            )
         }
 
         fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<HaltScope, E> {
@@ -141,18 +145,25 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         }
 
         fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<HaltScope, A::Error> {
-            let Named { principal } = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
-            Ok(HaltScope::Principal(principal))
+            let named = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+            match (named.principal, named.symbol) {
+                (Some(principal), None) => Ok(HaltScope::Principal(principal)),
+                (None, Some(symbol)) => Ok(HaltScope::Symbol(symbol)),
+                _ => Err(serde::de::Error::custom("a scope names either `principal` or `symbol`")),
+            }
         }
     }
     deserializer.deserialize_any(Scope)
 }
 
-/// The scope of one principal.
+/// The scope of one principal or symbol.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
-    principal: Principal,
+    #[serde(default, deserialize_with = "present")]
+    principal: Option<Principal>,
+    #[serde(default, deserialize_with = "present")]
+    symbol: Option<Symbol>,
 }
 
 /// Whether `text` is 64 lower-case hex digits.
@@ -174,7 +185,11 @@ mod tests {
         assert_eq!(clear(r#""drawdown""#).unwrap(), HaltScope::Drawdown);
         let bot = Principal::parse("bot").unwrap();
         assert_eq!(clear(r#"{"principal":"bot"}"#).unwrap(), HaltScope::Principal(bot));
+        let btc = Symbol::parse("BTC-USD").unwrap();
+        assert_eq!(clear(r#"{"symbol":"BTC-USD"}"#).unwrap(), HaltScope::Symbol(btc));
         for scope in [
+            r#"{"symbol":null}"#,
+            r#"{"symbol":"BTC-USD","principal":"bot"}"#,
             r#"{"all":null}"#,
             r#"{"drawdown":null}"#,
             r#"{"principal":null}"#,

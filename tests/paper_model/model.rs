@@ -19,6 +19,7 @@ pub type Id = (u64, u8);
 
 pub const ORDER: u8 = 0;
 pub const STOP: u8 = 1;
+pub const TARGET: u8 = 2;
 pub const FLATTEN: u8 = 3;
 
 #[derive(Clone, Debug)]
@@ -33,6 +34,7 @@ pub struct Spec {
     pub share: Rat,
     pub min_size: Rat,
     pub min_notional: Rat,
+    pub max_gap: Option<Rat>,
     pub fills_from_bars: bool,
     pub quotes_from_bars: bool,
 }
@@ -48,6 +50,14 @@ pub enum Role {
     Entry,
     Exit,
     Stop,
+    Target,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    Forever,
+    OneRow,
+    OneDay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +80,7 @@ pub struct Working {
     pub trigger: Option<Rat>,
     pub hit: bool,
     pub at_ms: i64,
+    pub lasts: Lasts,
 }
 
 impl Working {
@@ -118,10 +129,18 @@ pub struct Model {
     /// How many exits the venue refused, and entries it took back.
     pub refused: usize,
     pub flattened: usize,
+    /// Symbols without entries until a person clears them.
+    pub halted: std::collections::BTreeSet<String>,
+    /// How many orders ended with their time.
+    pub expired: usize,
 }
 
 fn add(to: &mut Option<Rat>, what: &Rat) {
     *to = Some(to.take().unwrap_or_else(Rat::zero).plus(what));
+}
+
+fn day(ms: i64) -> i64 {
+    ms.div_euclid(86_400_000)
 }
 
 fn is_on(value: &Rat, step: &Rat) -> bool {
@@ -203,8 +222,21 @@ impl Model {
         !size.is_zero() && size.is_negative() == buys
     }
 
-    /// An accepted order; an entry brings its stop.
-    pub fn place(&mut self, order: Working, stop: Option<Rat>) {
+    /// An accepted order; an entry brings its stop, and perhaps a target.
+    pub fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
+        if let Some(price) = target {
+            self.orders.push(Working {
+                id: (order.id.0, TARGET),
+                buys: !order.buys,
+                role: Role::Target,
+                kind: Kind::Limit,
+                size: Rat::zero(),
+                price: Some(price),
+                trigger: None,
+                lasts: Lasts::Forever,
+                ..order.clone()
+            });
+        }
         if let Some(trigger) = stop {
             self.orders.push(Working {
                 id: (order.id.0, STOP),
@@ -214,6 +246,7 @@ impl Model {
                 size: Rat::zero(),
                 price: None,
                 trigger: Some(trigger),
+                lasts: Lasts::Forever,
                 ..order.clone()
             });
         }
@@ -247,6 +280,13 @@ impl Model {
         let open: Vec<u64> =
             self.orders.iter().filter(|o| o.role == Role::Entry).map(|order| order.id.0).collect();
         self.orders.retain(|o| o.role != Role::Stop || o.leaves().is_positive() || open.contains(&o.id.0));
+        let stops: BTreeMap<u64, Rat> =
+            self.orders.iter().filter(|o| o.role == Role::Stop).map(|o| (o.id.0, o.leaves())).collect();
+        // A target is for what its stop is for.
+        self.orders.retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
+        for target in self.orders.iter_mut().filter(|o| o.role == Role::Target) {
+            target.size = target.filled.plus(&stops[&target.id.0]);
+        }
     }
 
     pub fn row(&mut self, symbol: &str, print: &Print) {
@@ -269,7 +309,9 @@ impl Model {
                 }
                 Print::Quote { bid_size, ask_size, .. } => [ask_size.clone(), bid_size.clone()],
             };
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms));
             self.refuse_exits(symbol, start_ms, &spec);
+            self.look_for_gap(symbol, print, &spec);
             for phase in 1..=4 {
                 let due: Vec<Id> = self
                     .orders
@@ -278,9 +320,13 @@ impl Model {
                     .map(|order| order.id)
                     .collect();
                 for id in due {
-                    self.meet(id, print, &spec);
+                    let waits = phase == 2 && self.halted.contains(symbol);
+                    if !waits {
+                        self.meet(id, print, &spec);
+                    }
                 }
             }
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneRow && o.at_ms <= start_ms);
         }
         match print {
             Print::Bar { close, .. } => {
@@ -292,6 +338,33 @@ impl Model {
         }
     }
 
+    fn end(&mut self, is_over: impl Fn(&Working) -> bool) {
+        let before = self.orders.len();
+        self.orders.retain(|order| !is_over(order));
+        self.expired += before - self.orders.len();
+        self.tidy();
+    }
+
+    /// Midnight by the gate's clock.
+    pub fn end_day(&mut self, now_ms: i64) {
+        self.end(|order| order.lasts == Lasts::OneDay && day(order.at_ms) != day(now_ms));
+    }
+
+    fn look_for_gap(&mut self, symbol: &str, print: &Print, spec: &Spec) {
+        let Some(max) = &spec.max_gap else { return };
+        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > *max;
+        let is_gap = match print {
+            Print::Bar { open, .. } => self.last.get(symbol).is_some_and(|last| is_far(last, open)),
+            Print::Quote { bid, ask, .. } => self
+                .quote
+                .get(symbol)
+                .is_some_and(|(_, old_bid, old_ask)| is_far(old_bid, bid) || is_far(old_ask, ask)),
+        };
+        if is_gap {
+            self.halted.insert(symbol.to_owned());
+        }
+    }
+
     fn meet(&mut self, id: Id, print: &Print, spec: &Spec) {
         let Some(order) = self.find(id).filter(|order| order.leaves().is_positive()).cloned() else { return };
         let Some((price, is_maker)) = self.price(&order, print, spec) else { return };
@@ -300,6 +373,7 @@ impl Model {
             if order.role == Role::Stop {
                 // The trade is over: no more of it is opened.
                 self.drop_order((id.0, ORDER));
+                self.drop_order((id.0, TARGET));
             }
         }
         while let Some(order) = self.find(id).cloned() {
@@ -371,6 +445,15 @@ impl Model {
                 let old = fresh.fold(size.abs(), |old, fresh| old.minus(&fresh.size));
                 order.leaves().min(old)
             }
+            (true, Role::Target) => {
+                let fresh = |own: bool| {
+                    self.fresh
+                        .iter()
+                        .filter(move |f| f.owner == order.owner && (!own || f.entry == order.id.0))
+                };
+                let old = fresh(false).fold(size.abs(), |old, fresh| old.minus(&fresh.size));
+                fresh(true).fold(order.leaves(), |left, fresh| left.minus(&fresh.size)).min(old)
+            }
             (true, _) => order.leaves().min(size.abs()),
             (false, Role::Entry) => order.leaves(),
             (false, _) => Rat::zero(),
@@ -432,6 +515,18 @@ impl Model {
             }
             let stop = self.change((entry, STOP)).unwrap();
             stop.size = stop.size.plus(size);
+            if let Some(target) = self.find((entry, TARGET)).cloned()
+                && !target.leaves().is_positive()
+                && !is_on(target.price.as_ref().unwrap(), &spec.tick)
+            {
+                self.drop_order(target.id);
+            }
+        }
+        if order.role == Role::Target {
+            // The trade is over, and its stop is not needed for what is sold.
+            self.drop_order((order.id.0, ORDER));
+            let stop = self.change((order.id.0, STOP)).unwrap();
+            stop.size = stop.size.minus(&size.clone().min(stop.leaves()));
         }
         if is_done {
             self.drop_order(order.id);
@@ -445,6 +540,7 @@ impl Model {
     /// Without its stop an entry is over, and what it opened is sold again at the market.
     fn flatten(&mut self, entry: &Working, size: &Rat) {
         self.drop_order((entry.id.0, STOP));
+        self.drop_order((entry.id.0, TARGET));
         self.drop_order(entry.id);
         self.flattened += 1;
         let exit = Working {
@@ -458,9 +554,10 @@ impl Model {
             trigger: None,
             hit: false,
             at_ms: self.known_ms,
+            lasts: Lasts::Forever,
             ..entry.clone()
         };
-        self.place(exit, None);
+        self.place(exit, None, None);
     }
 
     /// The venue has its own look at what it is asked to work on.

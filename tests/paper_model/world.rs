@@ -9,10 +9,10 @@ use spoolgate::trading::requests::{Context, Verdict};
 use spoolgate::trading::{self, Book, Change, venue, views};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::ids::{Leg, OrderId, Principal, StrategyName, Symbol};
-use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop};
+use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop, TimeInForce};
 use spoolgate::wire::time::Time;
 
-use crate::model::{FLATTEN, Id, Kind, Model, ORDER, Owner, Print, Role, Spec, Working};
+use crate::model::{FLATTEN, Id, Kind, Lasts, Model, ORDER, Owner, Print, Role, Spec, Working};
 use crate::rational::Rat;
 
 /// Strategies of the one agent.
@@ -38,7 +38,7 @@ pub const LISTED: [Listed; 3] = [
         symbol: "BARS",
         rule: "{symbol: BARS, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: 0.06, min_notional: 5,
           min_stop_ticks: 5, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: 0.001,
-          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.1, bar_s: 60}",
+          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.1, bar_s: 60, max_gap: 0.015}",
         price_step: "0.1",
         size_step: "0.001",
         price: 68_000,
@@ -47,7 +47,7 @@ pub const LISTED: [Listed; 3] = [
         symbol: "QUOTES",
         rule: "{symbol: QUOTES, multiplier: 0.5, tick: 0.01, lot: 0.01, min_size: 0.02, max_size: 0.6, min_notional: 1,
           min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.0007,
-          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60}",
+          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60, max_gap: 0.012}",
         price_step: "0.01",
         size_step: "0.01",
         price: 20_000,
@@ -76,7 +76,7 @@ price_collar: 0.5
 price_collar_passive: 0.5
 max_spread: 0.5
 max_mid_deviation: 0.5
-quote_age_floor_s: 100000
+quote_age_floor_s: 10000000
 entry_slippage: 0.001
 stop_slippage: 0.001
 duplicate_window_s: 0
@@ -99,7 +99,7 @@ price_collar: 0.5
 price_collar_passive: 0.5
 max_spread: 0.05
 max_mid_deviation: 0.05
-quote_age_floor_s: 100000
+quote_age_floor_s: 10000000
 entry_slippage: 0.001
 stop_slippage: 0.001
 duplicate_window_s: 30
@@ -206,6 +206,7 @@ fn spec(rules: &Rulebook, symbol: &str) -> Spec {
         share: r(rule.volume_share),
         min_size: r(rule.min_size),
         min_notional: r(rule.min_notional),
+        max_gap: rule.max_gap.map(r),
         fills_from_bars: is_bars(rule.fills_from),
         quotes_from_bars: is_bars(rule.quotes_from),
     }
@@ -359,9 +360,21 @@ impl World {
             "stop" => format!(r#""stop_price":"{own}""#),
             _ => format!(r#""stop_price":"{stop}""#),
         };
+        let mut more = String::new();
+        match self.random.within(0, 7) {
+            0 => more.push_str(r#","time_in_force":"ioc""#),
+            1 | 2 => more.push_str(r#","time_in_force":"day""#),
+            3 => more.push_str(r#","time_in_force":"gtc""#),
+            _ => {}
+        }
+        if self.random.one_in(3) {
+            let by = self.random.within(1, self.near[listed.symbol] / 100);
+            let at = self.near[listed.symbol].max(1) + if buys { by } else { -by };
+            more.push_str(&format!(r#","target_price":"{}""#, steps(at.max(1), listed.price_step)));
+        }
         let json = format!(
             r#"{{"strategy":"{strategy}","symbol":"{}","side":"{side}","size":"{size}","order_type":"{kind}",{prices},
-               "thesis_slug":"{slug}","planned_entry":"{own}","planned_stop":"{stop}"}}"#,
+               "thesis_slug":"{slug}","planned_entry":"{own}","planned_stop":"{stop}"{more}}}"#,
             listed.symbol
         );
         let order: SubmitOrder = serde_json::from_str(&json).unwrap();
@@ -389,7 +402,10 @@ impl World {
             return verdict;
         }
         self.apply(&verdict.changes);
-        assert_eq!(verdict.changes.len(), if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
+        let along = if is_exit { 0 } else { 1 + usize::from(order.target_price.is_some()) };
+        assert_eq!(verdict.changes.len(), 1 + along, "seed {seed}: {order:?}");
+        let is_halted = self.model.halted.contains(order.symbol.as_str());
+        assert!(is_exit || !is_halted, "seed {seed}: an entry in a halted symbol: {order:?}");
         let kind = match order.order_type {
             OrderType::Market => Kind::Market,
             OrderType::Limit => Kind::Limit,
@@ -407,9 +423,14 @@ impl World {
             trigger: order.stop_price.filter(|_| kind == Kind::Stop).map(r),
             hit: false,
             at_ms: self.now.ms(),
+            lasts: lasts(order.time_in_force),
         };
         self.count(format!("{:?} {kind:?} {}", working.role, order.side.as_str()));
-        self.model.place(working, (!is_exit).then(|| r(order.planned_stop)));
+        let target = order.target_price.filter(|_| !is_exit).map(r);
+        if target.is_some() {
+            self.count("target");
+        }
+        self.model.place(working, (!is_exit).then(|| r(order.planned_stop)), target);
         verdict
     }
 
@@ -547,6 +568,8 @@ impl World {
         assert_eq!(positions, model.held, "seed {seed}");
         let orders: Vec<Working> = book.orders.values().map(working).collect();
         assert_eq!(orders, model.orders, "seed {seed}");
+        let halted: Vec<String> = book.halted_symbols.keys().map(Symbol::to_string).collect();
+        assert_eq!(halted, model.halted.iter().cloned().collect::<Vec<_>>(), "seed {seed}");
         assert_eq!(r(account.cash), model.cash(), "seed {seed}: cash");
         let or_zero = |value: &Option<Rat>| value.clone().unwrap_or_else(Rat::zero);
         assert_eq!(r(account.realised), or_zero(&model.realised), "seed {seed}: realised");
@@ -575,8 +598,8 @@ impl World {
         }
         for order in book.orders.values().filter(|order| order.leaves().is_zero()) {
             let entry = OrderId::of_line(order.order_id.seq);
-            let waits =
-                order.order_id.leg == Leg::Stop && book.orders.contains_key(&entry) && !order.triggered;
+            let is_along = matches!(order.order_id.leg, Leg::Stop | Leg::Target);
+            let waits = is_along && book.orders.contains_key(&entry) && !order.triggered;
             assert!(waits, "seed {seed}: nothing is left of {order:?}");
         }
     }
@@ -631,6 +654,7 @@ impl World {
     pub fn turn(&mut self) {
         let listed = &LISTED[usize::try_from(self.random.within(0, 2)).unwrap()];
         self.requests(listed);
+        self.pass_time();
         let is_changed = self.random.one_in(6);
         let kept = self.rules.clone();
         if is_changed {
@@ -641,6 +665,24 @@ impl World {
             self.rules = kept;
             self.model.specs.insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
         }
+    }
+
+    /// Now and then hours pass, the day ends, and a person looks at gaps.
+    fn pass_time(&mut self) {
+        if self.random.one_in(15) {
+            self.now = self.now.plus_ms(self.random.within(1, 16) * 3_600_000);
+        }
+        if self.random.one_in(3) {
+            let changes = venue::end_day(&self.book, self.now);
+            self.apply(&changes);
+            self.model.end_day(self.now.ms());
+        }
+        if let Some(symbol) = self.model.halted.first().cloned().filter(|_| self.random.one_in(4)) {
+            self.count("gap");
+            self.apply(&[Change::SymbolCleared { symbol: Symbol::parse(&symbol).unwrap() }]);
+            self.model.halted.remove(&symbol);
+        }
+        self.compare();
     }
 
     /// A person edits instruments.yaml under open orders.
@@ -692,6 +734,7 @@ fn working(order: &trading::order::Order) -> Working {
             OrderRole::Entry => Role::Entry,
             OrderRole::Exit => Role::Exit,
             OrderRole::Protective => Role::Stop,
+            OrderRole::Target => Role::Target,
         },
         kind: match order.order_type {
             OrderType::Market => Kind::Market,
@@ -704,6 +747,15 @@ fn working(order: &trading::order::Order) -> Working {
         trigger: order.trigger.map(r),
         hit: order.triggered,
         at_ms: order.accepted_at.ms(),
+        lasts: lasts(order.time_in_force),
+    }
+}
+
+fn lasts(time_in_force: TimeInForce) -> Lasts {
+    match time_in_force {
+        TimeInForce::Gtc => Lasts::Forever,
+        TimeInForce::Ioc => Lasts::OneRow,
+        TimeInForce::Day => Lasts::OneDay,
     }
 }
 

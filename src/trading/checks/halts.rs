@@ -60,3 +60,15 @@ pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
 pub(super) fn manual_halt(subject: &Subject, _: &OrderFacts) -> Finding {
     Finding::yes_no(subject.ctx.halted.map(str::to_owned), STATE)
 }
+
+/// The symbol is not halted by an implausible gap.
+pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let gap = subject.book.halted_symbols.get(facts.symbol());
+    let fault = gap.map(|gap| {
+        format!(
+            "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
+            gap.open, gap.previous, gap.time
+        )
+    });
+    Finding::yes_no(fault, STATE)
+}

@@ -98,6 +98,8 @@ enum Run {
     Any(fn(&Subject) -> Finding),
     /// Orders only.
     Order(fn(&Subject, &OrderFacts) -> Finding),
+    /// Orders that bring what it is about.
+    Given(fn(&Subject, &OrderFacts) -> Option<Finding>),
 }
 
 /// One row of the table.
@@ -136,6 +138,11 @@ const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> Findi
     Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Order(run) }
 }
 
+/// An entry's check of what it need not bring, shown only where it is given.
+const fn entry_given(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<Finding>) -> Check {
+    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Given(run) }
+}
+
 const fn sized(check: Check) -> Check {
     Check { by_size: true, ..check }
 }
@@ -163,6 +170,7 @@ const CHECKS: &[Check] = &[
     entry("stop_required", stops::stop_required),
     sized(entry("stop_hostable", stops::stop_hostable)),
     entry("stop_distance", stops::stop_distance),
+    entry_given("target_valid", stops::target_valid),
     entry_warns("price_collar", market::price_collar),
     entry_warns("market_data", market::market_data),
     sized(entry("max_single_trade_risk", limits::max_single_trade_risk)),
@@ -171,6 +179,7 @@ const CHECKS: &[Check] = &[
     entry_warns("daily_loss_halt", halts::daily_loss_halt),
     entry_warns("drawdown_halt", halts::drawdown_halt),
     entry_warns("manual_halt", halts::manual_halt),
+    entry_warns("symbol_halt", halts::symbol_halt),
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),
@@ -207,7 +216,7 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
     if !is_blocking && !check.warns.contains(&subject.kind) {
         return None;
     }
-    let mut finding = finding_of(check, subject);
+    let mut finding = finding_of(check, subject)?;
     if !is_blocking && !finding.passed {
         finding.passed = true;
         finding.reason = finding.reason.map(|reason| format!("exempt: {reason}").into());
@@ -224,13 +233,17 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
 }
 
 fn refuses(check: &Check, subject: &Subject) -> bool {
-    check.blocks.contains(&subject.kind) && !finding_of(check, subject).passed
+    check.blocks.contains(&subject.kind) && finding_of(check, subject).is_some_and(|found| !found.passed)
 }
 
-fn finding_of(check: &Check, subject: &Subject) -> Finding {
+/// What it finds; none if the subject brings nothing for it to look at.
+fn finding_of(check: &Check, subject: &Subject) -> Option<Finding> {
     match (check.run, &subject.order) {
-        (Run::Any(run), _) => run(subject),
-        (Run::Order(run), Some(order)) => run(subject, order),
-        (Run::Order(_), None) => Finding::unknown("bool", CONTRACT, "there is no order to look at"),
+        (Run::Any(run), _) => Some(run(subject)),
+        (Run::Order(run), Some(order)) => Some(run(subject, order)),
+        (Run::Given(run), Some(order)) => run(subject, order),
+        (Run::Order(_) | Run::Given(_), None) => {
+            Some(Finding::unknown("bool", CONTRACT, "there is no order to look at"))
+        }
     }
 }

@@ -33,6 +33,11 @@ pub(super) fn refuses_exit(exit: &Order, held: Amount, instrument: &Instrument) 
     })
 }
 
+/// Why the venue does not take a target: the tick.
+pub(super) fn refuses_target(target: &Order, instrument: &Instrument) -> Option<String> {
+    target.price.and_then(|price| off_tick(price, instrument))
+}
+
 fn off_tick(price: Amount, instrument: &Instrument) -> Option<String> {
     let tick = instrument.tick;
     let is_on = tick.is_zero() || price.is_multiple_of(tick) == Some(true);

@@ -7,8 +7,9 @@ mod quoting;
 mod room;
 mod settling;
 mod steps;
+mod watching;
 
-pub use paper::{on_rows, open_day};
+pub use paper::{end_day, on_rows, open_day};
 pub use steps::{LeftOpen, Step};
 
 use super::fold::ApplyError;
@@ -38,3 +39,5 @@ pub enum VenueError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_orders;

@@ -4,7 +4,7 @@
 //! 1. what leaves at the market: exits of type market, and stops triggered by an earlier row;
 //! 2. entries, so that a position may be stopped out by the bar that opened it;
 //! 3. stops of positions, protective ones and exits of type stop;
-//! 4. resting limit exits, so that a bar that touches stop and target counts as stopped.
+//! 4. resting limit exits and targets, so that a bar that touches stop and target counts as stopped.
 //!
 //! What a bar opened was opened somewhere within it, so the same bar closes it only at prices that came
 //! later for certain: its protective stop starts from the entry's price where that is worse than the open,
@@ -24,14 +24,15 @@ use super::room::Room;
 use super::steps::{Step, Steps};
 use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
-use crate::trading::book::{Book, Day, Last, Quote};
+use crate::trading::book::{Book, Day};
+use crate::trading::cancel;
 use crate::trading::change::Change;
 use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
-use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
+use crate::trading::order::{Fill, Liquidity, Order, OrderEnd, OrderRole};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{Leg, OrderId, StrategyName, Symbol};
-use crate::wire::orders::{OrderType, Side};
+use crate::wire::orders::{OrderType, Side, TimeInForce};
 use crate::wire::time::Time;
 
 /// Decimals that fees are rounded up to.
@@ -47,6 +48,15 @@ pub fn open_day(book: &Book, rules: &Rulebook, now: Time) -> Option<Change> {
     }
     let equity = book.equity_last_known(rules)?;
     Some(Change::DayOpened(Day { start, equity, net_deposits: book.account.net_deposits }))
+}
+
+/// The end of orders in force for another UTC day than that of `now`. Another day is also a later one: a person
+/// has accepted a clock that was set back.
+pub fn end_day(book: &Book, now: Time) -> Vec<Change> {
+    let over = book.orders.values().filter(|order| {
+        order.time_in_force == TimeInForce::Day && order.accepted_at.day_start() != now.day_start()
+    });
+    over.flat_map(|order| cancel::close(book, order, OrderEnd::Expired, now)).collect()
 }
 
 /// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are passed
@@ -111,11 +121,11 @@ fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
 pub(super) struct Run<'a> {
     /// The working copy.
     pub(super) book: Book,
-    rules: &'a Rulebook,
+    pub(super) rules: &'a Rulebook,
     pub(super) instrument: &'a Instrument,
     /// The gate's clock.
     pub(super) now: Time,
-    steps: Steps,
+    pub(super) steps: Steps,
     /// When the present row was known.
     pub(super) row_time: Time,
     /// What the present row still lets fill.
@@ -137,7 +147,7 @@ const GROUPS: [fn(&Order) -> bool; 4] = [
     |order| order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered),
     |order| order.role == OrderRole::Entry,
     |order| order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered,
-    |order| order.role == OrderRole::Exit && order.order_type == OrderType::Limit,
+    |order| matches!(order.role, OrderRole::Exit | OrderRole::Target) && order.order_type == OrderType::Limit,
 ];
 
 impl Run<'_> {
@@ -156,15 +166,40 @@ impl Run<'_> {
         if self.instrument.fills_from == source {
             self.room = Room::of(row, self.instrument);
             self.opened.clear();
+            self.expire_of_earlier_days(start_ms)?;
             self.refuse_exits(start_ms)?;
+            self.watch_gap(row, time)?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
                     self.try_fill(order_id, &tape, time)?;
                 }
             }
+            for order_id in self.reached(|order| order.time_in_force == TimeInForce::Ioc, start_ms) {
+                self.expire(order_id)?;
+            }
         }
         self.market_moved(row, time)?;
         self.watch_equity()
+    }
+
+    /// Ends day orders that were accepted on a day before the row's.
+    fn expire_of_earlier_days(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        let symbol = &self.instrument.symbol;
+        let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
+        let over = self.book.orders.values().filter(|order| {
+            order.time_in_force == TimeInForce::Day
+                && order.symbol == *symbol
+                && order.accepted_at.day_start() < start.day_start()
+        });
+        let over: Vec<OrderId> = over.map(|order| order.order_id).collect();
+        over.into_iter().try_for_each(|order_id| self.expire(order_id))
+    }
+
+    /// Ends an order whose time in force is over.
+    fn expire(&mut self, order_id: OrderId) -> Result<(), VenueError> {
+        let Some(order) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let changes = cancel::close(&self.book, order, OrderEnd::Expired, self.now);
+        changes.into_iter().try_for_each(|change| self.emit(change))
     }
 
     /// Refuses exits that have not begun to fill and do not meet the venue's filters.
@@ -203,6 +238,9 @@ impl Run<'_> {
         // trigger and end the entry that it waits for.
         let open = self.book.orders.get(&order_id).filter(|order| order.leaves().is_positive());
         let Some(order) = open.cloned() else { return Ok(()) };
+        if order.role == OrderRole::Entry && self.book.halted_symbols.contains_key(&order.symbol) {
+            return Ok(());
+        }
         let quote = self.book.markets.get(&order.symbol).and_then(|market| market.quote.as_ref());
         // A quote of the very instant of acceptance was known before the order was.
         let rested = quote.is_some_and(|quote| quote.time > order.accepted_at);
@@ -219,6 +257,7 @@ impl Run<'_> {
             self.emit(Change::OrderTriggered { order_id })?;
             if order.role == OrderRole::Protective {
                 self.end_entry_of(&order)?;
+                self.retire(order.order_id.target())?;
             }
         }
         let is_bar = matches!(tape, Tape::Bar { .. });
@@ -248,10 +287,15 @@ impl Run<'_> {
             (Some(reducible), OrderRole::Exit) => {
                 order.leaves().min(self.held_before(&order.strategy, reducible))
             }
-            (Some(reducible), _) => order.leaves().min(reducible),
+            (Some(reducible), OrderRole::Target) => {
+                let own = self.opened.get(&order.order_id.seq).map_or(Amount::ZERO, |opened| opened.size);
+                let before = order.leaves().checked_sub(own).unwrap_or(Amount::ZERO);
+                before.min(self.held_before(&order.strategy, reducible))
+            }
+            (Some(reducible), OrderRole::Entry | OrderRole::Protective) => order.leaves().min(reducible),
             (None, OrderRole::Entry) => order.leaves(),
             // Reduce-only: without a position there is nothing to do.
-            (None, OrderRole::Exit | OrderRole::Protective) => Amount::ZERO,
+            (None, OrderRole::Exit | OrderRole::Protective | OrderRole::Target) => Amount::ZERO,
         };
         let size = self.room.within(order.side, wanted, self.instrument.lot);
         let Some(size) = size.filter(|size| size.is_positive()) else { return Ok(false) };
@@ -265,11 +309,11 @@ impl Run<'_> {
         };
         self.emit(Change::OrderFilled(fill))?;
         self.room.take(order.side, size);
-        let opened = if reducible.is_some() { Amount::ZERO } else { size };
+        let (opened, reduced) = if reducible.is_some() { (Amount::ZERO, size) } else { (size, Amount::ZERO) };
         if is_bar {
             self.remember(order, offer.price, size, opened);
         }
-        self.settle(order, opened, reducible.is_some())?;
+        self.settle(order, opened, reduced)?;
         Ok(true)
     }
 
@@ -337,46 +381,6 @@ impl Run<'_> {
         };
         fill.realised = self.book.fill_effect(&fill)?.realised;
         Ok(fill)
-    }
-
-    fn market_moved(&mut self, row: &Row, time: Time) -> Result<(), VenueError> {
-        let (last, quote) = match *row {
-            Row::Bar { close, volume, .. } => (Some(Last { price: close, volume, time }), None),
-            Row::Quote { bid, ask, .. } => (None, Some(Quote { bid, ask, time })),
-        };
-        let symbol = self.instrument.symbol.clone();
-        self.book.apply(&Change::MarketMoved { symbol, last: last.clone(), quote: quote.clone() })?;
-        self.steps.market(last, quote);
-        Ok(())
-    }
-
-    /// Raises the peak and latches the drawdown, after every row, so that no dip inside a step is missed.
-    /// The limit is reached when peak - equity >= max_drawdown x peak.
-    fn watch_equity(&mut self) -> Result<(), VenueError> {
-        let Some(equity) = self.book.equity_last_known(self.rules) else { return Ok(()) };
-        let peak = match self.book.account.peak_equity {
-            Some(peak) if peak >= equity => peak,
-            _ => {
-                self.book.apply(&Change::PeakRaised { equity })?;
-                self.steps.peak(equity);
-                equity
-            }
-        };
-        let is_latched = self.book.account.drawdown_since.is_some();
-        // Nothing can be drawn down from a peak that is not above 0.
-        if is_latched || !peak.is_positive() {
-            return Ok(());
-        }
-        let limit = peak.checked_mul(self.rules.safety.max_drawdown);
-        let drawdown = peak.checked_sub(equity);
-        // What cannot be compared counts as reached.
-        let is_within = limit.zip(drawdown).is_some_and(|(limit, drawdown)| drawdown < limit);
-        if !is_within {
-            let change = Change::DrawdownLatched { at: self.now, equity };
-            self.book.apply(&change)?;
-            self.steps.latched(change);
-        }
-        Ok(())
     }
 }
 
