@@ -91,6 +91,7 @@ fn random_markets_give_what_the_model_gives() {
         "expired",
         "gap",
         "target",
+        "funding",
         "fill Target Maker",
         "fill Target Taker",
     ] {

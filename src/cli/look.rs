@@ -107,6 +107,7 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         ("realised", or_dash(Some(portfolio.realised))),
         ("unrealised", or_dash(portfolio.unrealised)),
         ("fees", or_dash(Some(portfolio.fees))),
+        ("funding", or_dash(Some(portfolio.funding))),
         ("profit and loss of the day", or_dash(portfolio.day_pnl)),
         ("peak equity", or_dash(portfolio.peak_equity)),
         ("worst-case exposure", or_dash(portfolio.exposure)),

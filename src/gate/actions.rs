@@ -114,6 +114,8 @@ pub enum Action {
     StrategiesGet,
     /// Market rows from a file.
     MarketImport,
+    /// A funding rate.
+    FundingUpdate,
     /// No more entries.
     HaltSet,
     /// Entries again.
@@ -268,6 +270,14 @@ pub const ACTIONS: &[ActionRule] = &[
         "market.import",
         "ImportMarket",
         "symbol, rows_sha256, row_count, file_sha256, file_name",
+        &[Role::Human, Role::Feed],
+    )
+    .in_lane(Lane::Feed),
+    rule(
+        Action::FundingUpdate,
+        "funding.update",
+        "UpdateFunding",
+        "symbol, rate, time",
         &[Role::Human, Role::Feed],
     )
     .in_lane(Lane::Feed),

@@ -23,6 +23,8 @@ pub struct Account {
     pub realised: Amount,
     /// Fees paid.
     pub fees: Amount,
+    /// Funding paid, less funding received.
+    pub funding: Amount,
     /// The UTC day that the daily loss is counted in, and where it began. None before the first event.
     pub day: Option<Day>,
     /// Highest equity net of later deposits and withdrawals. None until equity was first known.
@@ -124,6 +126,8 @@ pub struct Book {
     pub markets: BTreeMap<Symbol, Market>,
     /// Symbols that take no entries since an implausible gap, until a person clears them.
     pub halted_symbols: BTreeMap<Symbol, Gap>,
+    /// The last time that funding was charged for, by symbol.
+    pub funded: BTreeMap<Symbol, Time>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
 }
@@ -135,6 +139,7 @@ impl Default for Book {
             net_deposits: Amount::ZERO,
             realised: Amount::ZERO,
             fees: Amount::ZERO,
+            funding: Amount::ZERO,
             day: None,
             peak_equity: None,
             drawdown_since: None,
@@ -145,6 +150,7 @@ impl Default for Book {
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
             halted_symbols: BTreeMap::new(),
+            funded: BTreeMap::new(),
             recent_entries: VecDeque::new(),
         }
     }

@@ -6,8 +6,22 @@ use serde::{Deserialize, Serialize};
 use super::book::{Day, Gap, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Symbol};
+use crate::wire::ids::{OrderId, StrategyName, Symbol};
 use crate::wire::time::Time;
+
+/// What one position pays for funding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FundingCharge {
+    /// Owner.
+    pub strategy: StrategyName,
+    /// Signed size that it held.
+    pub size: Amount,
+    /// The price it was valued at.
+    pub mark: Amount,
+    /// What it pays, account currency; below 0 it is paid.
+    pub amount: Amount,
+}
 
 /// One step of the book.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +90,17 @@ pub enum Change {
     SymbolCleared {
         /// Instrument.
         symbol: Symbol,
+    },
+    /// Funding of one time in one symbol.
+    FundingCharged {
+        /// Instrument.
+        symbol: Symbol,
+        /// Fraction of the value of positions; above 0 longs pay.
+        rate: Amount,
+        /// When it was due.
+        time: Time,
+        /// What each position paid.
+        charges: Vec<FundingCharge>,
     },
     /// A person moved money in (above 0) or out (below 0): cash, net deposits, and peak equity by the same amount.
     AccountAdjusted {

@@ -125,6 +125,16 @@ impl Book {
                 self.halted_symbols.remove(symbol);
                 Ok(())
             }
+            Change::FundingCharged { symbol, time, charges, .. } => {
+                let (mut cash, mut funding) = (self.account.cash, self.account.funding);
+                for charge in charges {
+                    cash = exact(cash.checked_sub(charge.amount), "cash")?;
+                    funding = exact(funding.checked_add(charge.amount), "funding")?;
+                }
+                (self.account.cash, self.account.funding) = (cash, funding);
+                self.funded.insert(symbol.clone(), *time);
+                Ok(())
+            }
             Change::AccountAdjusted { amount } => self.adjust(*amount),
             Change::DayOpened(day) => {
                 self.account.day = Some(day.clone());
@@ -214,7 +224,7 @@ impl Book {
     ///
     /// With `flow` the signed money of the fill (a sale brings it in): opening moves cost by -flow;
     /// reducing takes the share `cost x size / |position|` out and realises `flow - share`. So
-    /// cash + sum of cost = net deposits + realised - fees holds to the last digit.
+    /// cash + sum of cost = net deposits + realised - fees - funding holds to the last digit.
     pub(crate) fn fill_effect(&self, fill: &Fill) -> Result<FillEffect, ApplyError> {
         let order_id = fill.order_id;
         let order =

@@ -267,7 +267,8 @@ impl Walk {
         let left = account.cash.checked_add(cost).unwrap();
         let right =
             account.net_deposits.checked_add(account.realised).unwrap().checked_sub(account.fees).unwrap();
-        assert_eq!(left, right, "cash + cost = deposits + realised - fees");
+        let right = right.checked_sub(account.funding).unwrap();
+        assert_eq!(left, right, "cash + cost = deposits + realised - fees - funding");
         let view = super::views::portfolio(book, &self.world.rules, self.world.now);
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             assert_eq!(equity, right.checked_add(unrealised).unwrap());

@@ -35,6 +35,8 @@ pub struct PortfolioState {
     pub unrealised: Option<Amount>,
     /// Fees paid.
     pub fees: Amount,
+    /// Funding paid, less funding received.
+    pub funding: Amount,
     /// Profit and loss of the UTC day; null with equity.
     pub day_pnl: Option<Amount>,
     /// Highest equity, net of deposits since.
@@ -125,6 +127,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         realised: account.realised,
         unrealised: sum(positions.iter().map(|position| position.unrealised)),
         fees: account.fees,
+        funding: account.funding,
         day_pnl: equity.and_then(|equity| book.day_profit(equity)),
         peak_equity: account.peak_equity,
         drawdown_since: account.drawdown_since,

@@ -115,6 +115,19 @@ pub struct ImportMarket {
     pub file_name: String,
 }
 
+/// `funding.update`: the funding rate of one symbol at one time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateFunding {
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Fraction of the value of positions, between -1 and 1; above 0 longs pay.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub rate: Amount,
+    /// When it is due: 00:00, 08:00 or 16:00 UTC.
+    pub time: Time,
+}
+
 /// An optional field that, where given, is not null.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where

@@ -118,6 +118,7 @@ pub struct Model {
     pub deposits: Option<Rat>,
     pub realised: Option<Rat>,
     pub fees: Option<Rat>,
+    pub funding: Option<Rat>,
     pub last: BTreeMap<String, Rat>,
     pub quote: BTreeMap<String, (i64, Rat, Rat)>,
     /// Of bars only: a quote is one instant.
@@ -335,6 +336,18 @@ impl Model {
             Print::Quote { ms, bid, ask, .. } => {
                 self.quote.insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
             }
+        }
+    }
+
+    /// Everybody in the symbol pays its share of what it holds.
+    pub fn fund(&mut self, symbol: &str, rate: &Rat) {
+        let held = self.held.clone();
+        for (owner, (size, _)) in held.iter().filter(|(owner, _)| owner.0 == symbol) {
+            let mark = self.mark(&owner.0, size.is_positive()).unwrap();
+            let value = size.times(&mark).times(&self.specs[symbol].multiplier);
+            let charge = value.times(rate).ceil_to(&Rat::of("0.00000001"));
+            self.flow(&charge.negated());
+            add(&mut self.funding, &charge);
         }
     }
 

@@ -229,6 +229,8 @@ pub struct World {
     pub now: Time,
     pub seq: u64,
     pub faults: Faults,
+    /// Symbols and times that funding was charged for.
+    funded: std::collections::BTreeSet<(&'static str, i64)>,
     /// The middle price, in steps of each instrument.
     pub near: BTreeMap<&'static str, i64>,
     /// How often what happened, so that no test passes by doing nothing.
@@ -254,6 +256,7 @@ impl World {
             now: Time::parse("2018-04-05T00:00:00Z").unwrap(),
             seq: 0,
             faults: Faults::default(),
+            funded: std::collections::BTreeSet::new(),
             near: LISTED.iter().map(|listed| (listed.symbol, listed.price)).collect(),
             seen: BTreeMap::new(),
         }
@@ -574,13 +577,18 @@ impl World {
         let or_zero = |value: &Option<Rat>| value.clone().unwrap_or_else(Rat::zero);
         assert_eq!(r(account.realised), or_zero(&model.realised), "seed {seed}: realised");
         assert_eq!(r(account.fees), or_zero(&model.fees), "seed {seed}: fees");
+        assert_eq!(r(account.funding), or_zero(&model.funding), "seed {seed}: funding");
         let view = views::portfolio(book, &self.rules, self.now);
         assert_eq!(view.equity.map(r), model.equity(), "seed {seed}: equity");
         assert_eq!(book.equity_last_known(&self.rules).map(r), model.equity(), "seed {seed}");
         assert_eq!(view.unrealised.map(r), model.unrealised(), "seed {seed}: unrealised");
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             let sum = r(account.net_deposits).plus(&r(account.realised)).plus(&r(unrealised));
-            assert_eq!(r(equity), sum.minus(&r(account.fees)), "seed {seed}: equity is not its parts");
+            assert_eq!(
+                r(equity),
+                sum.minus(&r(account.fees)).minus(&r(account.funding)),
+                "seed {seed}: equity is not its parts"
+            );
         }
         for held in book.positions.values() {
             let stops = book.orders.values().filter(|order| {
@@ -677,12 +685,35 @@ impl World {
             self.apply(&changes);
             self.model.end_day(self.now.ms());
         }
+        let listed = self.random.pick(&LISTED).symbol;
+        self.fund(listed);
         if let Some(symbol) = self.model.halted.first().cloned().filter(|_| self.random.one_in(4)) {
             self.count("gap");
             self.apply(&[Change::SymbolCleared { symbol: Symbol::parse(&symbol).unwrap() }]);
             self.model.halted.remove(&symbol);
         }
         self.compare();
+    }
+
+    /// The rate of the last time due, which may have been charged before.
+    fn fund(&mut self, listed: &'static str) {
+        let time = Time::from_ms(self.now.ms().div_euclid(28_800_000) * 28_800_000).unwrap();
+        let rate = steps(self.random.within(-75, 75), "0.0000137");
+        let symbol = Symbol::parse(listed).unwrap();
+        let is_first = self.funded.insert((listed, time.ms()));
+        match venue::on_funding(&self.book, &self.rules, &symbol, rate, time, self.now) {
+            Ok(changes) => {
+                assert!(is_first, "seed {}: charged twice", self.seed);
+                self.apply(&changes);
+                if self.model.held.keys().any(|owner| owner.0 == listed) {
+                    self.count("funding");
+                }
+                self.model.fund(listed, &r(rate));
+            }
+            Err(error) => {
+                assert!(!is_first && matches!(error, venue::FundingError::Charged { .. }), "{error}");
+            }
+        }
     }
 
     /// A person edits instruments.yaml under open orders.

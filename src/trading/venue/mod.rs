@@ -3,12 +3,14 @@
 pub mod paper;
 
 mod filters;
+mod funding;
 mod quoting;
 mod room;
 mod settling;
 mod steps;
 mod watching;
 
+pub use funding::{FundingError, on_funding};
 pub use paper::{end_day, on_rows, open_day};
 pub use steps::{LeftOpen, Step};
 

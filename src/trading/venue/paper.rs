@@ -73,14 +73,7 @@ pub fn on_rows(
     rows: &[Row],
     now: Time,
 ) -> Result<Vec<Step>, VenueError> {
-    let instrument = rules
-        .instruments
-        .get(symbol)
-        .ok_or_else(|| VenueError::UnknownInstrument { symbol: symbol.clone() })?;
-    let steps = Steps::new(symbol.clone());
-    let (room, opened) = (Room::default(), BTreeMap::new());
-    let (book, row_time) = (book.clone(), now);
-    let mut run = Run { book, rules, instrument, now, steps, row_time, room, opened };
+    let mut run = Run::new(book, rules, symbol, now)?;
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
@@ -149,6 +142,21 @@ const GROUPS: [fn(&Order) -> bool; 4] = [
     |order| order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered,
     |order| matches!(order.role, OrderRole::Exit | OrderRole::Target) && order.order_type == OrderType::Limit,
 ];
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        book: &Book,
+        rules: &'a Rulebook,
+        symbol: &Symbol,
+        now: Time,
+    ) -> Result<Run<'a>, VenueError> {
+        let unknown = || VenueError::UnknownInstrument { symbol: symbol.clone() };
+        let instrument = rules.instruments.get(symbol).ok_or_else(unknown)?;
+        let steps = Steps::new(symbol.clone());
+        let (room, opened) = (Room::default(), BTreeMap::new());
+        Ok(Run { book: book.clone(), rules, instrument, now, steps, row_time: now, room, opened })
+    }
+}
 
 impl Run<'_> {
     /// Applies a change to the working copy and keeps it.

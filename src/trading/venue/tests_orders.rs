@@ -1,4 +1,4 @@
-//! Time in force, targets and implausible gaps.
+//! Time in force, targets, implausible gaps and funding.
 
 use crate::trading::change::Change;
 use crate::trading::order::{OrderEnd, OrderRole};
@@ -268,4 +268,67 @@ fn a_quote_gaps_by_either_side() {
         world.quote(bid, ask);
         assert_eq!(world.book.halted_symbols.contains_key(&eth()), is_gap, "{bid} {ask}");
     }
+}
+
+#[test]
+fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
+    let at = |text: &str| crate::wire::time::Time::parse(text).unwrap();
+    let fund = |world: &World, rate: &str, time: &str| {
+        super::on_funding(&world.book, &world.rules, &btc(), a(rate), at(time), world.now)
+    };
+    // 0.01 x 6800 x rate; what is received is rounded down.
+    for (size, rate, expect) in [
+        ("0.01", "0.0001", "0.0068"),
+        ("0.01", "-0.0001", "-0.0068"),
+        ("-0.01", "0.0001", "-0.0068"),
+        ("0.01", "0.0000000001", "0.00000001"),
+        ("-0.01", "0.0000000001", "0"),
+    ] {
+        let mut world = World::holding(size);
+        let before = world.book.account.clone();
+        let equity = world.book.equity_last_known(&world.rules).unwrap();
+        world.apply(&fund(&world, rate, "2026-02-21T08:00:00Z").unwrap());
+        let account = &world.book.account;
+        assert_eq!(account.funding, a(expect), "{size} {rate}");
+        assert_eq!(before.cash.checked_sub(account.cash), Some(a(expect)));
+        let now = world.book.equity_last_known(&world.rules).unwrap();
+        assert_eq!(equity.checked_sub(now), Some(a(expect)));
+        assert_eq!(
+            world.book.day_profit(now),
+            world.book.day_profit(equity).unwrap().checked_sub(a(expect)),
+            "part of the daily loss"
+        );
+        let view = crate::trading::views::portfolio(&world.book, &world.rules, world.now);
+        assert_eq!(view.funding, a(expect));
+    }
+    let mut world = World::holding("0.01");
+    for (time, expect) in [
+        ("2026-02-21T09:00:00Z", "funding is due at"),
+        ("2026-02-21T16:00:00Z", "not due yet"),
+        ("2026-02-21T00:00:00Z", "more than a period old"),
+    ] {
+        let error = fund(&world, "0.0001", time).unwrap_err().to_string();
+        assert!(error.contains(expect), "{time}: {error}");
+    }
+    world.apply(&fund(&world, "0.0001", "2026-02-21T08:00:00Z").unwrap());
+    let again = fund(&world, "0.0002", "2026-02-21T08:00:00Z").unwrap_err().to_string();
+    assert!(again.contains("charged for 2026-02-21T08:00:00"), "{again}");
+    world.book.markets.clear();
+    world.wait(4 * 3_600_000);
+    assert!(fund(&world, "0.0001", "2026-02-21T16:00:00Z").unwrap_err().to_string().contains("no price"));
+    // Nobody holds any: the time is used up all the same, so that a later position does not pay for it.
+    let mut world = World::new();
+    world.apply(&fund(&world, "0.0001", "2026-02-21T08:00:00Z").unwrap());
+    assert!(fund(&world, "0.0001", "2026-02-21T08:00:00Z").is_err());
+    assert_eq!(world.book.account.funding, Amount::ZERO);
+}
+
+#[test]
+fn funding_can_latch_the_drawdown() {
+    let mut world = World::holding("0.1");
+    world.rules.safety.max_drawdown = a("0.01");
+    let time = crate::wire::time::Time::parse("2026-02-21T08:00:00Z").unwrap();
+    let changes = super::on_funding(&world.book, &world.rules, &btc(), a("0.08"), time, world.now).unwrap();
+    world.apply(&changes);
+    assert!(world.book.account.drawdown_since.is_some(), "54.4 of 5000");
 }
