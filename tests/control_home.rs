@@ -19,6 +19,7 @@ use spoolgate::trading::market::{Row, write_blob};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Code;
 use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::Leg;
 use spoolgate::wire::signing::{SignKey, VerifyKey, sha256_hex};
 
 /// A home with a controller, a trader and prices of this minute.
@@ -232,7 +233,7 @@ fn control_closes_entries_and_nothing_else() {
     let entry_paused = trade(&mut home, "buy-3", &entry("0.003"));
     assert_eq!(failed(&entry_paused), ["strategy_active"]);
     assert_eq!(failed(&trade(&mut home, "sell-1", &order("sell", "0.01", None, "btc-range-long"))), [""; 0]);
-    let stop = home.state().book.orders.keys().find(|id| id.protective).copied().unwrap();
+    let stop = home.state().book.orders.keys().find(|id| id.leg == Leg::Stop).copied().unwrap();
     let tighter = json!({"order_id": stop, "new_stop": "6650"}).to_string();
     assert_eq!(failed(&desk.one(&mut home, "trend-bot", "tighten", "order.tighten_stop", &tighter)), [""; 0]);
     desk.bar(&mut home, "6790");

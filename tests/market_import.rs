@@ -295,7 +295,7 @@ fn funding_rates_are_refused() {
     for name in ["lean-binance-funding-btcusd.csv", "btcusd.csv"] {
         check_error(
             import(name, &csv, &Options::default()),
-            "holds funding rates, which are not imported yet",
+            "holds funding rates, which are not imported: send each as a `funding.update`",
         );
     }
     check_error(text("calc_time,funding_interval_hours,last_funding_rate\n1,8,0.1\n"), "holds funding rates");

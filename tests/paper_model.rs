@@ -14,10 +14,12 @@ use std::fs;
 
 use rational::Rat;
 use spoolgate::trading::Change;
+use spoolgate::trading::book::Gap;
 use spoolgate::trading::class;
 use spoolgate::trading::market::{Options, Row, import};
 use spoolgate::trading::order::OrderRole;
 use spoolgate::wire::amount::Amount;
+use spoolgate::wire::ids::Leg;
 use spoolgate::wire::orders::{Side, SubmitOrder};
 use spoolgate::wire::time::Time;
 use world::{LISTED, Listed, World};
@@ -51,13 +53,20 @@ fn rationals_round_as_they_should() {
 #[test]
 fn random_markets_give_what_the_model_gives() {
     let mut seen = BTreeMap::new();
-    for seed in 1..=30 {
+    for seed in 1..=60 {
         let mut world = World::new(seed, world::WIDE, "100000");
         for listed in &LISTED {
             world.random_rows(listed);
         }
         for _ in 0..120 {
             world.turn();
+        }
+        for (what, count) in [
+            ("exits refused", world.model.refused),
+            ("flattened", world.model.flattened),
+            ("expired", world.model.expired),
+        ] {
+            *seen.entry(what.to_owned()).or_default() += u64::try_from(count).unwrap();
         }
         gather(&mut seen, &world);
     }
@@ -78,6 +87,14 @@ fn random_markets_give_what_the_model_gives() {
         "flip",
         "cancel",
         "tighten",
+        "exits refused",
+        "flattened",
+        "expired",
+        "gap",
+        "target",
+        "funding",
+        "fill Target Maker",
+        "fill Target Taker",
     ] {
         assert!(seen.get(name).is_some_and(|count| *count > 50), "{name}: {seen:?}");
     }
@@ -200,7 +217,7 @@ fn headroom_is_the_largest_size_that_passes() {
 }
 
 /// Everything that may be wrong at once, by its bit.
-const FAULTS: [&str; 11] = [
+const FAULTS: [&str; 12] = [
     "manual_halt",
     "clock",
     "rulebook",
@@ -212,6 +229,7 @@ const FAULTS: [&str; 11] = [
     "thesis_valid",
     "instrument_allowed",
     "strategy_active",
+    "symbol_halt",
 ];
 
 /// Brings the faults of `mask` about. Gives the names of the checks that must refuse entries.
@@ -227,7 +245,7 @@ fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'stat
             "clock" => world.faults.clock = true,
             "rulebook" => world.faults.rulebook = true,
             "market_data missing" => world.book.markets.clear(),
-            "market_data stale" => world.now = world.now.plus_ms(100_000_001),
+            "market_data stale" => world.now = world.now.plus_ms(10_000_000_001),
             "drawdown_halt" => world.book.account.drawdown_since = Some(world.now),
             "daily_loss_halt" => {
                 let day = world.book.account.day.as_mut().unwrap();
@@ -235,6 +253,11 @@ fn break_things(world: &mut World, mask: u64, order: &SubmitOrder) -> Vec<&'stat
             }
             "max_single_trade_risk" => world.book.account.cash = world::a("-900000000"),
             "thesis_valid" => world.rules.theses.clear(),
+            "symbol_halt" => {
+                let (price, time) = (Amount::ONE, world.now);
+                let gap = Gap { previous: price, open: price, time };
+                world.book.halted_symbols.insert(order.symbol.clone(), gap);
+            }
             "instrument_allowed" => {
                 world.rules.instruments.remove(&order.symbol);
             }
@@ -259,7 +282,7 @@ fn no_fault_keeps_anybody_in_a_position() {
         for turn in 0..40 {
             world.turn();
             let mask = match turn {
-                0..=10 => 1 << turn,
+                0..=11 => 1 << turn,
                 _ => u64::try_from(world.random.within(1, (1 << FAULTS.len()) - 1)).unwrap(),
             };
             let context = format!("seed {seed} turn {turn} faults {mask:b}");
@@ -329,6 +352,10 @@ fn exits_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>
 fn cancels_and_tightens_pass(world: &mut World, context: &str, seen: &mut BTreeMap<String, u64>) {
     let orders: Vec<_> = world.book.orders.values().cloned().collect();
     for order in orders {
+        if order.order_id.leg == Leg::Flatten {
+            assert!(!world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
+            continue;
+        }
         if order.role != OrderRole::Protective {
             assert!(world.ask_cancel(order.order_id).accepted, "{context}: {order:?}");
             *seen.entry("cancel".to_owned()).or_default() += 1;

@@ -18,9 +18,9 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt set --principal trend-bot --reason drill"
     )]
     Set(SetArgs),
-    /// Clear a halt, the latched drawdown, or what closes a strategy.
+    /// Clear a halt, the latched drawdown, or what closes a strategy or a symbol.
     #[command(
-        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend --reason reviewed"
+        after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was real\""
     )]
     Clear(ClearArgs),
 }
@@ -50,6 +50,9 @@ pub struct ClearArgs {
     /// What closes one strategy: losses in a row, or executions too often.
     #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
     strategy: Option<String>,
+    /// Entries in one symbol, halted by an implausible gap.
+    #[arg(long, conflicts_with_all = ["principal", "drawdown", "strategy"])]
+    symbol: Option<String>,
     /// Why.
     #[arg(long)]
     reason: String,
@@ -70,21 +73,25 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
             })
         }
         Command::Clear(args) => {
-            let scope = match (&args.principal, &args.strategy, args.drawdown) {
-                (Some(name), _, _) => serde_json::json!({"principal": name}),
-                (None, Some(name), _) => serde_json::json!({"strategy": name}),
-                (None, None, true) => serde_json::json!("drawdown"),
-                (None, None, false) => serde_json::json!("all"),
+            let (scope, what) = match (&args.principal, &args.strategy, &args.symbol, args.drawdown) {
+                (Some(name), ..) => {
+                    (serde_json::json!({"principal": name}), format!("no halt of `{name}` alone is left"))
+                }
+                (None, Some(name), ..) => (
+                    serde_json::json!({"strategy": name}),
+                    format!("losses in a row and executions of `{name}` count from nothing"),
+                ),
+                (None, None, Some(symbol), _) => {
+                    (serde_json::json!({"symbol": symbol}), format!("`{symbol}` takes entries again"))
+                }
+                (None, None, None, true) => {
+                    (serde_json::json!("drawdown"), "the latched drawdown is cleared".to_owned())
+                }
+                (None, None, None, false) => {
+                    (serde_json::json!("all"), "no halt of everybody is left".to_owned())
+                }
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
-            let what = match (&args.principal, &args.strategy, args.drawdown) {
-                (Some(name), _, _) => format!("no halt of `{name}` alone is left"),
-                (None, Some(name), _) => {
-                    format!("losses in a row and executions of `{name}` count from nothing")
-                }
-                (None, None, true) => "the latched drawdown is cleared".to_owned(),
-                (None, None, false) => "no halt of everybody is left".to_owned(),
-            };
             let exit =
                 handover::administer(home, &args.by.person, "halt.clear", &payload, output, |answer| {
                     format!("{what} (ledger line {})", answer.audit_ref)

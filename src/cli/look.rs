@@ -62,6 +62,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             ));
         }
     }
+    let gaps = state.book.halted_symbols.iter();
+    reasons.extend(gaps.map(|(symbol, gap)| {
+        format!(
+            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear --symbol {symbol}`",
+            gap.open, gap.previous, gap.time
+        )
+    }));
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
@@ -107,6 +114,7 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         ("realised", or_dash(Some(portfolio.realised))),
         ("unrealised", or_dash(portfolio.unrealised)),
         ("fees", or_dash(Some(portfolio.fees))),
+        ("funding", or_dash(Some(portfolio.funding))),
         ("profit and loss of the day", or_dash(portfolio.day_pnl)),
         ("profit and loss of the week", or_dash(portfolio.week_pnl)),
         ("peak equity", or_dash(portfolio.peak_equity)),
@@ -166,6 +174,7 @@ fn role(role: OrderRole) -> &'static str {
         OrderRole::Entry => "entry",
         OrderRole::Exit => "exit",
         OrderRole::Protective => "protective",
+        OrderRole::Target => "target",
     }
 }
 

@@ -114,6 +114,8 @@ pub enum Action {
     StrategiesGet,
     /// Market rows from a file.
     MarketImport,
+    /// A funding rate.
+    FundingUpdate,
     /// No more entries.
     HaltSet,
     /// Entries again.
@@ -205,7 +207,7 @@ pub const ACTIONS: &[ActionRule] = &[
             Action::OrderSubmit,
             "order.submit",
             "SubmitOrder",
-            "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop",
+            "strategy, symbol, side, size, order_type, price?, stop_price?, thesis_slug, planned_entry, planned_stop, target_price?, time_in_force?",
             AGENT,
         )
         .aged(Freshness::ByClass)
@@ -268,6 +270,14 @@ pub const ACTIONS: &[ActionRule] = &[
         "market.import",
         "ImportMarket",
         "symbol, rows_sha256, row_count, file_sha256, file_name",
+        &[Role::Human, Role::Feed],
+    )
+    .in_lane(Lane::Feed),
+    rule(
+        Action::FundingUpdate,
+        "funding.update",
+        "UpdateFunding",
+        "symbol, rate, time",
         &[Role::Human, Role::Feed],
     )
     .in_lane(Lane::Feed),

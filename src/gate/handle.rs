@@ -18,12 +18,14 @@ use crate::rules::principals::Role;
 use crate::trading::market::row;
 use crate::trading::order::Fill;
 use crate::trading::requests::{Context, Verdict};
-use crate::trading::venue::{LeftOpen, paper};
+use crate::trading::venue::{self, LeftOpen, paper};
 use crate::trading::{self, views};
-use crate::wire::admin::{AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt};
+use crate::wire::admin::{
+    AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt, UpdateFunding,
+};
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
-use crate::wire::ids::{OrderId, Principal, StrategyName};
+use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
 
@@ -107,6 +109,13 @@ pub(super) enum AnswerBody<'a> {
     },
     PoliciesForgotten {
         domains: &'a [String],
+    },
+    FundingCharged {
+        symbol: &'a Symbol,
+        time: Time,
+        /// What positions pay together; below 0 they are paid.
+        charged: Amount,
+        positions: usize,
     },
     HaltSet {
         principal: Option<&'a Principal>,
@@ -199,6 +208,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Strategies => turn.show_strategies(None),
         Payload::Strategy(get) => turn.show_strategies(Some(&get.strategy_id)),
         Payload::Import(import) => turn.import(import),
+        Payload::Funding(update) => turn.fund(update),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
         Payload::Adjust(adjust) => turn.adjust(adjust),
@@ -326,6 +336,25 @@ impl Turn<'_> {
         Ok(Outcome { data, market, ..Outcome::default() })
     }
 
+    fn fund(&self, update: &UpdateFunding) -> Result<Outcome, Refusal> {
+        let UpdateFunding { symbol, rate, time } = update;
+        let book = &self.state.book;
+        let changes = venue::on_funding(book, self.rules, symbol, *rate, *time, self.now)
+            .map_err(|error| Refusal::new(Code::MarketRefused, error.to_string()))?;
+        let charges = changes.iter().filter_map(|change| match change {
+            trading::Change::FundingCharged { charges, .. } => Some(charges),
+            _ => None,
+        });
+        let amounts: Vec<_> = charges.flatten().map(|charge| charge.amount).collect();
+        // The fold has added the same up.
+        let charged = amounts.iter().try_fold(Amount::ZERO, |sum, amount| sum.checked_add(*amount));
+        let charged = charged.unwrap_or(Amount::ZERO);
+        let (time, positions) = (*time, amounts.len());
+        let data = data(&AnswerBody::FundingCharged { symbol, time, charged, positions })?;
+        let changes = changes.into_iter().map(Change::Book).collect();
+        Ok(Outcome { data, changes, ..Outcome::default() })
+    }
+
     fn set_halt(&self, source: &Principal, set: &SetHalt) -> Result<Outcome, Refusal> {
         let is_human = self.rules.role(source) == Some(Role::Human);
         let principal = match (&set.principal, is_human) {
@@ -359,6 +388,12 @@ impl Turn<'_> {
                 }
                 let strategy = name.clone();
                 ("strategy", Change::Book(trading::Change::StrategyCleared { strategy }))
+            }
+            HaltScope::Symbol(symbol) => {
+                if !book.halted_symbols.contains_key(symbol) {
+                    return Err(Refusal::new(Code::NotFound, format!("`{symbol}` is not halted by a gap")));
+                }
+                ("symbol", Change::Book(trading::Change::SymbolCleared { symbol: symbol.clone() }))
             }
             HaltScope::Drawdown => {
                 let peak = book.equity_last_known(self.rules).ok_or_else(|| {

@@ -12,9 +12,10 @@ use super::state::State;
 use crate::trading::class::{self, Class};
 use crate::wire::admin::{
     AcceptClock, AddKey, AdjustAccount, ClearHalt, ImportMarket, REASON_BYTES_MAX, RevokeKey, SetHalt,
-    is_digest,
+    UpdateFunding, is_digest,
 };
 use crate::wire::admission::{AdmissionAttempt, InvalidatePolicy};
+use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
@@ -207,6 +208,8 @@ pub enum Payload {
     Strategy(GetStrategy),
     /// `market.import`.
     Import(ImportMarket),
+    /// `funding.update`.
+    Funding(UpdateFunding),
     /// `halt.set`.
     SetHalt(SetHalt),
     /// `halt.clear`.
@@ -342,6 +345,13 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
                 return Err("`file_name` is longer than 255 bytes".to_owned());
             }
             Payload::Import(import)
+        }
+        Action::FundingUpdate => {
+            let update: UpdateFunding = read(text)?;
+            if update.rate.abs() >= Amount::ONE {
+                return Err(format!("`rate` is {}; it must be between -1 and 1, as 0.0001", update.rate));
+            }
+            Payload::Funding(update)
         }
         Action::HaltSet => Payload::SetHalt(with_reason(read(text)?, |p: &SetHalt| &p.reason)?),
         Action::HaltClear => Payload::ClearHalt(with_reason(read(text)?, |p: &ClearHalt| &p.reason)?),

@@ -114,9 +114,10 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
-        let opened = paper::open_periods(&self.state.book, &self.rulebook, now);
-        if !opened.is_empty() {
-            let changes = opened.into_iter().map(Change::Book).collect();
+        let mut day = paper::end_day(&self.state.book, now);
+        day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
+        if !day.is_empty() {
+            let changes = day.into_iter().map(Change::Book).collect();
             let note = "a new day".to_owned();
             self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
         }

@@ -63,6 +63,10 @@ pub struct Instrument {
     /// What it moves together with: instruments of one group share `max_correlated_group`.
     #[serde(default)]
     pub group: Option<String>,
+    /// An open further than this fraction from the previous close is implausible and halts entries in the
+    /// symbol until a person clears it; absent: nothing is.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub max_gap: Option<Amount>,
     /// Length of a bar, seconds: market data are stale after two.
     pub bar_s: u32,
 }

@@ -320,6 +320,9 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         if let Some((name, _)) = not_negative.iter().find(|(_, value)| value.is_negative()) {
             return fail(&format!("`{name}` is below 0"));
         }
+        if instrument.max_gap.is_some_and(|gap| !gap.is_positive()) {
+            return fail("`max_gap` is not above 0; leave it out to find no gap implausible");
+        }
         if !instrument.multiplier.is_positive() || !instrument.max_size.is_positive() || instrument.bar_s == 0
         {
             return fail("`multiplier`, `max_size` and `bar_s` must be above 0");

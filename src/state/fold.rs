@@ -61,10 +61,13 @@ pub fn fold(
                 store.insert_fill(seq, ordinal, fill)?;
                 ordinal += 1;
             }
-            Change::Book(trading::Change::OrderClosed { order_id, end, .. }) => {
-                if let Some(order) = state.book.orders.get(order_id) {
+            Change::Book(change) => {
+                let ended = change.ended();
+                if let Some((order_id, end, order)) =
+                    ended.and_then(|(id, end)| Some((id, end, state.book.orders.get(&id)?)))
+                {
                     let strategy = order.strategy.clone();
-                    store.insert_closed_order(&ClosedOrder { order_id: *order_id, strategy, end: *end })?;
+                    store.insert_closed_order(&ClosedOrder { order_id, strategy, end })?;
                 }
             }
             Change::Control(change) => store.apply_to_decisions(seq, change)?,

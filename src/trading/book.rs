@@ -24,6 +24,8 @@ pub struct Account {
     pub realised: Amount,
     /// Fees paid.
     pub fees: Amount,
+    /// Funding paid, less funding received.
+    pub funding: Amount,
     /// The UTC day that the daily loss is counted in, and where it began. None before the first event.
     pub day: Option<Baseline>,
     /// The week, from Monday UTC, that the weekly loss is counted in. None before the first event.
@@ -80,6 +82,18 @@ pub struct Quote {
     pub time: Time,
 }
 
+/// An open too far from the previous close to be believed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gap {
+    /// The close before; of quotes the side that jumped.
+    pub previous: Amount,
+    /// The open that was found.
+    pub open: Amount,
+    /// When the row was known.
+    pub time: Time,
+}
+
 /// An accepted entry, remembered for duplicates and rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -115,6 +129,10 @@ pub struct Book {
     pub orders: BTreeMap<OrderId, Order>,
     /// Markets by symbol.
     pub markets: BTreeMap<Symbol, Market>,
+    /// Symbols that take no entries since an implausible gap, until a person clears them.
+    pub halted_symbols: BTreeMap<Symbol, Gap>,
+    /// The last time that funding was charged for, by symbol.
+    pub funded: BTreeMap<Symbol, Time>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
     /// How strategies have been doing, by name: those that ever filled.
@@ -128,6 +146,7 @@ impl Default for Book {
             net_deposits: Amount::ZERO,
             realised: Amount::ZERO,
             fees: Amount::ZERO,
+            funding: Amount::ZERO,
             day: None,
             week: None,
             peak_equity: None,
@@ -138,6 +157,8 @@ impl Default for Book {
             positions: BTreeMap::new(),
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
+            halted_symbols: BTreeMap::new(),
+            funded: BTreeMap::new(),
             recent_entries: VecDeque::new(),
             conduct: BTreeMap::new(),
         }

@@ -9,24 +9,30 @@ use crate::rules::Rulebook;
 use crate::wire::orders::CancelOrder;
 use crate::wire::time::Time;
 
-/// Decides a cancel. With an entry goes its protective stop, unless that protects what has filled.
+/// Decides a cancel. With an entry go its protective stop and its target, unless they are for what has filled.
 pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Context) -> Verdict {
     let subject = Subject::of_target(book, rules, request.order_id, Kind::Cancel, ctx);
     let rows = checks::run(&subject);
     let accepted = checks::first_failed(&rows).is_none();
     let changes = match subject.target {
-        Some(order) if accepted => close(book, order, ctx.now),
+        Some(order) if accepted => close(book, order, OrderEnd::Cancelled, ctx.now),
         _ => Vec::new(),
     };
     Verdict { checks: rows, accepted, headroom: None, changes }
 }
 
-/// Takes an order out of the book, and with an entry its protective stop, unless that protects what has filled.
-pub(super) fn close(book: &Book, order: &Order, at: Time) -> Vec<Change> {
-    let mut changes = vec![Change::OrderClosed { order_id: order.order_id, end: OrderEnd::Cancelled, at }];
-    let stop = book.orders.get(&order.order_id.stop()).filter(|_| order.role == OrderRole::Entry);
-    if let Some(stop) = stop.filter(|stop| stop.leaves().is_zero()) {
-        changes.push(Change::OrderClosed { order_id: stop.order_id, end: OrderEnd::Retired, at });
+/// Takes an order out of the book, and with an entry its protective stop and target, unless they are for what
+/// has filled.
+pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<Change> {
+    let mut changes = vec![Change::OrderClosed { order_id: order.order_id, end, at }];
+    if order.role == OrderRole::Entry {
+        let along = [order.order_id.stop(), order.order_id.target()];
+        let idle = along.iter().filter_map(|id| book.orders.get(id)).filter(|order| order.leaves().is_zero());
+        changes.extend(idle.map(|order| Change::OrderClosed {
+            order_id: order.order_id,
+            end: OrderEnd::Retired,
+            at,
+        }));
     }
     changes
 }

@@ -3,11 +3,25 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Baseline, Last, Quote};
+use super::book::{Baseline, Gap, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, StrategyName, Symbol};
 use crate::wire::time::Time;
+
+/// What one position pays for funding.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FundingCharge {
+    /// Owner.
+    pub strategy: StrategyName,
+    /// Signed size that it held.
+    pub size: Amount,
+    /// The price it was valued at.
+    pub mark: Amount,
+    /// What it pays, account currency; below 0 it is paid.
+    pub amount: Amount,
+}
 
 /// One step of the book.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,9 +36,9 @@ pub enum Change {
         /// The order.
         order_id: OrderId,
     },
-    /// A protective stop now protects this much.
+    /// A protective stop now protects this much, or a target now closes this much.
     StopResized {
-        /// The stop.
+        /// The stop or target.
         order_id: OrderId,
         /// What it protects, filled part included.
         size: Amount,
@@ -45,6 +59,15 @@ pub enum Change {
         /// When, on the gate's clock.
         at: Time,
     },
+    /// The venue refused an order by its own filters: it is no longer open.
+    OrderRefused {
+        /// The order.
+        order_id: OrderId,
+        /// Which filter, in words.
+        reason: String,
+        /// When, on the gate's clock.
+        at: Time,
+    },
     /// New market data.
     MarketMoved {
         /// Instrument.
@@ -55,6 +78,29 @@ pub enum Change {
         /// The newest quote, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quote: Option<Quote>,
+    },
+    /// An implausible gap: no entries in the symbol until a person clears it.
+    SymbolHalted {
+        /// Instrument.
+        symbol: Symbol,
+        /// What was found.
+        gap: Gap,
+    },
+    /// A person has looked at the gap; entries may go on.
+    SymbolCleared {
+        /// Instrument.
+        symbol: Symbol,
+    },
+    /// Funding of one time in one symbol.
+    FundingCharged {
+        /// Instrument.
+        symbol: Symbol,
+        /// Fraction of the value of positions; above 0 longs pay.
+        rate: Amount,
+        /// When it was due.
+        time: Time,
+        /// What each position paid.
+        charges: Vec<FundingCharge>,
     },
     /// A person moved money in (above 0) or out (below 0): cash, net deposits, and peak equity by the same amount.
     AccountAdjusted {
@@ -94,4 +140,15 @@ pub enum Change {
         /// The new peak.
         peak: Amount,
     },
+}
+
+impl Change {
+    /// The order that it takes out of the book, and how that one ended.
+    pub fn ended(&self) -> Option<(OrderId, OrderEnd)> {
+        match self {
+            Change::OrderClosed { order_id, end, .. } => Some((*order_id, *end)),
+            Change::OrderRefused { order_id, .. } => Some((*order_id, OrderEnd::Refused)),
+            _ => None,
+        }
+    }
 }

@@ -40,7 +40,7 @@ impl Conduct {
         match fill.role {
             OrderRole::Protective => self.stopped_out_at = Some(fill.market_time),
             OrderRole::Entry if is_first => self.execute(fill.market_time),
-            OrderRole::Entry | OrderRole::Exit => {}
+            OrderRole::Entry | OrderRole::Exit | OrderRole::Target => {}
         }
     }
 

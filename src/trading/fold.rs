@@ -106,14 +106,35 @@ impl Book {
                 self.open_order(*order_id, "moved")?.trigger = Some(*trigger);
                 Ok(())
             }
-            Change::OrderClosed { order_id, .. } => match self.orders.remove(order_id) {
-                Some(_) => Ok(()),
-                None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
-            },
+            Change::OrderClosed { order_id, .. } | Change::OrderRefused { order_id, .. } => {
+                match self.orders.remove(order_id) {
+                    Some(_) => Ok(()),
+                    None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
+                }
+            }
             Change::MarketMoved { symbol, last, quote } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
                 market.last = last.clone().or_else(|| market.last.take());
                 market.quote = quote.clone().or_else(|| market.quote.take());
+                Ok(())
+            }
+            Change::SymbolHalted { symbol, gap } => {
+                // The first gap stands: it says what to look at.
+                self.halted_symbols.entry(symbol.clone()).or_insert_with(|| gap.clone());
+                Ok(())
+            }
+            Change::SymbolCleared { symbol } => {
+                self.halted_symbols.remove(symbol);
+                Ok(())
+            }
+            Change::FundingCharged { symbol, time, charges, .. } => {
+                let (mut cash, mut funding) = (self.account.cash, self.account.funding);
+                for charge in charges {
+                    cash = exact(cash.checked_sub(charge.amount), "cash")?;
+                    funding = exact(funding.checked_add(charge.amount), "funding")?;
+                }
+                (self.account.cash, self.account.funding) = (cash, funding);
+                self.funded.insert(symbol.clone(), *time);
                 Ok(())
             }
             Change::AccountAdjusted { amount } => self.adjust(*amount),
@@ -221,7 +242,7 @@ impl Book {
     ///
     /// With `flow` the signed money of the fill (a sale brings it in): opening moves cost by -flow;
     /// reducing takes the share `cost x size / |position|` out and realises `flow - share`. So
-    /// cash + sum of cost = net deposits + realised - fees holds to the last digit.
+    /// cash + sum of cost = net deposits + realised - fees - funding holds to the last digit.
     pub(crate) fn fill_effect(&self, fill: &Fill) -> Result<FillEffect, ApplyError> {
         let order_id = fill.order_id;
         let order =

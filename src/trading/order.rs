@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
-use crate::wire::orders::{OrderType, Side};
+use crate::wire::orders::{OrderType, Side, TimeInForce};
 use crate::wire::time::Time;
 
 /// Why an order exists.
@@ -19,6 +19,8 @@ pub enum OrderRole {
     Exit,
     /// The stop that the gate placed with an entry. Its size follows the fills and the position.
     Protective,
+    /// The limit exit that the gate placed with an entry. Its size is what the entry's stop protects.
+    Target,
 }
 
 /// How an order ended.
@@ -31,6 +33,10 @@ pub enum OrderEnd {
     Cancelled,
     /// Cancelled by the gate because nothing was left to reduce or protect.
     Retired,
+    /// Refused by the venue.
+    Refused,
+    /// Its time in force ended.
+    Expired,
 }
 
 /// An open order.
@@ -65,6 +71,9 @@ pub struct Order {
     pub thesis_slug: Option<ThesisSlug>,
     /// When the gate accepted it.
     pub accepted_at: Time,
+    /// How long it stays open.
+    #[serde(default, skip_serializing_if = "TimeInForce::is_gtc")]
+    pub time_in_force: TimeInForce,
 }
 
 impl Order {

@@ -10,8 +10,8 @@ use super::risk::stops_of;
 use super::testing::*;
 use super::venue;
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Symbol};
-use crate::wire::orders::{Side, SubmitOrder};
+use crate::wire::ids::{Leg, OrderId, Symbol};
+use crate::wire::orders::{Side, SubmitOrder, TimeInForce};
 
 /// An order as drawn: prices relative to the market, in ticks.
 #[derive(Clone, Debug)]
@@ -24,6 +24,8 @@ struct Draw {
     offset: i64,
     stop: i64,
     thesis: u8,
+    target: Option<i64>,
+    lasts: TimeInForce,
 }
 
 #[derive(Clone, Debug)]
@@ -46,8 +48,10 @@ fn draw() -> impl Strategy<Value = Draw> {
     let names =
         (prop::sample::select(vec!["trend", "mean"]), prop::sample::select(vec!["BTC-USD", "ETH-USD"]));
     let side = prop::sample::select(vec!["buy", "sell"]);
-    (names, side, 1..60i64, 0..3u8, -1500..1500i64, 50..3000i64, 0..4u8).prop_map(
-        |((strategy, symbol), side, lots, kind, offset, stop, thesis)| Draw {
+    let lasts = prop::sample::select(vec![TimeInForce::Gtc, TimeInForce::Ioc, TimeInForce::Day]);
+    let more = (prop::option::of(50..1500i64), lasts);
+    (names, side, 1..60i64, 0..3u8, -1500..1500i64, 50..3000i64, 0..4u8, more).prop_map(
+        |((strategy, symbol), side, lots, kind, offset, stop, thesis, (target, lasts))| Draw {
             strategy,
             symbol,
             side,
@@ -56,6 +60,8 @@ fn draw() -> impl Strategy<Value = Draw> {
             offset,
             stop,
             thesis,
+            target,
+            lasts,
         },
     )
 }
@@ -129,6 +135,11 @@ impl Walk {
         let size = Amount::from_i64(draw.lots).checked_mul(a(lot)).unwrap().to_string();
         let mut order = market_order(draw.strategy, draw.symbol, draw.side, &size, &stop_at, draw.thesis);
         order.planned_entry = a(&told(base));
+        order.time_in_force = draw.lasts;
+        order.target_price = draw.target.map(|by| {
+            let by = by / scale;
+            a(&told(if draw.side == "buy" { base + by } else { base - by }))
+        });
         match draw.kind {
             0 => order,
             1 => limit(order, &told(own)),
@@ -139,7 +150,11 @@ impl Walk {
     fn submit(&mut self, draw: &Draw) {
         let order = self.order(draw);
         let verdict = self.world.submit(&order);
-        if verdict.changes.len() == 2 {
+        let places = |role| {
+            let of = |change: &Change| matches!(change, Change::OrderPlaced(order) if order.role == role);
+            verdict.changes.iter().any(of)
+        };
+        if places(OrderRole::Entry) {
             for name in [
                 "max_single_trade_risk",
                 "max_single_position",
@@ -266,7 +281,8 @@ impl Walk {
         let left = account.cash.checked_add(cost).unwrap();
         let right =
             account.net_deposits.checked_add(account.realised).unwrap().checked_sub(account.fees).unwrap();
-        assert_eq!(left, right, "cash + cost = deposits + realised - fees");
+        let right = right.checked_sub(account.funding).unwrap();
+        assert_eq!(left, right, "cash + cost = deposits + realised - fees - funding");
         let view = super::views::portfolio(book, &self.world.rules, self.world.now);
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             assert_eq!(equity, right.checked_add(unrealised).unwrap());
@@ -284,6 +300,10 @@ impl Walk {
                 order.leaves().is_zero() || book.positions.contains_key(&key),
                 "a stop without a position"
             );
+        }
+        for target in book.orders.values().filter(|order| order.role == OrderRole::Target) {
+            let stop = &book.orders[&target.order_id.stop()];
+            assert_eq!(target.leaves(), stop.leaves(), "a target is for what its stop protects");
         }
         let held: Vec<Position> = book.positions.values().cloned().collect();
         for position in held {
@@ -309,7 +329,7 @@ impl Walk {
         let verdict = self.world.ask(&order);
         assert!(verdict.accepted, "{:?}", failed(&verdict));
         let open: Vec<OrderId> = self.world.book.orders.keys().copied().collect();
-        for id in open.into_iter().filter(|id| !id.protective) {
+        for id in open.into_iter().filter(|id| id.leg == Leg::Order) {
             assert!(self.world.cancel(id).accepted);
         }
         (self.world.halted, self.world.book, self.world.rules) = saved;

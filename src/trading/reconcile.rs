@@ -4,7 +4,7 @@ use super::book::Book;
 use super::cancel::close;
 use super::change::Change;
 use super::fold::ApplyError;
-use super::order::OrderRole;
+use super::order::{OrderEnd, OrderRole};
 use crate::wire::ids::{OrderId, StrategyName, Symbol};
 use crate::wire::time::Time;
 
@@ -29,7 +29,7 @@ pub fn reconcile(book: &Book, strategies: &[&StrategyName], now: Time) -> Result
     let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
     for order in entries.filter(|order| strategies.contains(&&order.strategy)) {
         done.cancelled.push(order.order_id);
-        done.changes.extend(close(book, order, now));
+        done.changes.extend(close(book, order, OrderEnd::Cancelled, now));
     }
     let mut trial = book.clone();
     for change in &done.changes {

@@ -5,14 +5,14 @@ use super::cancel::close;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
 use super::headroom::headroom;
-use super::order::{Order, OrderRole};
+use super::order::{Order, OrderEnd, OrderRole};
 use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
 use crate::wire::amount::Amount;
-use crate::wire::orders::{OrderType, SubmitOrder};
+use crate::wire::orders::{OrderType, SubmitOrder, TimeInForce};
 
-/// Decides an order. An accepted entry brings its protective stop with it, of size 0 until it fills; an accepted
-/// exit cancels the own resting entries that it would trade with.
+/// Decides an order. An accepted entry brings its protective stop with it, and its target if it names one, both of
+/// size 0 until it fills; an accepted exit cancels the own resting entries that it would trade with.
 pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
     let subject = Subject::of_order(book, rules, order, ctx);
     let rows = checks::run(&subject);
@@ -24,11 +24,13 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
         Kind::Entry => {
             let entry = new_order(order, ctx, OrderRole::Entry);
             let stop = protective_stop(&entry, order.planned_stop);
-            vec![Change::OrderPlaced(entry), Change::OrderPlaced(stop)]
+            let target = order.target_price.map(|price| target(&entry, price));
+            [Some(entry), Some(stop), target].into_iter().flatten().map(Change::OrderPlaced).collect()
         }
         _ => {
             let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
-            let mut changes: Vec<Change> = crossed.flat_map(|entry| close(book, entry, ctx.now)).collect();
+            let mut changes: Vec<Change> =
+                crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
             changes.push(Change::OrderPlaced(new_order(order, ctx, OrderRole::Exit)));
             changes
         }
@@ -53,6 +55,7 @@ fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole) -> Order {
         // The thesis of an exit is only schema-checked, so it is not recorded as if it had been.
         thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
         accepted_at: ctx.now,
+        time_in_force: order.time_in_force,
     }
 }
 
@@ -66,6 +69,22 @@ fn protective_stop(entry: &Order, trigger: Amount) -> Order {
         price: None,
         trigger: Some(trigger),
         thesis_slug: None,
+        time_in_force: TimeInForce::Gtc,
+        ..entry.clone()
+    }
+}
+
+fn target(entry: &Order, price: Amount) -> Order {
+    Order {
+        order_id: entry.order_id.target(),
+        side: entry.side.opposite(),
+        role: OrderRole::Target,
+        order_type: OrderType::Limit,
+        size: Amount::ZERO,
+        price: Some(price),
+        trigger: None,
+        thesis_slug: None,
+        time_in_force: TimeInForce::Gtc,
         ..entry.clone()
     }
 }

@@ -4,7 +4,7 @@
 use super::reconcile::reconcile;
 use super::testing::*;
 use crate::wire::amount::Amount;
-use crate::wire::ids::StrategyName;
+use crate::wire::ids::{Leg, StrategyName};
 
 const PAUSED: Option<&str> = Some("is paused on `a:b` by a control decision");
 
@@ -18,7 +18,7 @@ fn a_paused_strategy_enters_nothing_and_does_everything_else() {
     let row = world.row_of(&entry, "strategy_active");
     assert_eq!((row.source.as_ref(), row.value), ("control", Some(Amount::ZERO)));
     assert_eq!(row.reason.unwrap(), "strategy `trend` is paused on `a:b` by a control decision");
-    let stop = world.book.orders.keys().copied().find(|id| id.protective).unwrap();
+    let stop = world.book.orders.keys().copied().find(|id| id.leg == Leg::Stop).unwrap();
     assert!(world.tighten(stop, "6720").accepted);
     assert!(world.cancel(resting).accepted);
     world.accepted(&sell("0.01"));
@@ -115,7 +115,7 @@ fn reconciling_takes_entries_and_leaves_positions_with_their_stops() {
     assert!(left.contains(&exit) && left.contains(&others) && left.contains(&others.stop()));
     assert!(!left.contains(&resting) && !left.contains(&resting.stop()));
     assert_eq!(
-        left.iter().filter(|id| id.protective).count(),
+        left.iter().filter(|id| id.leg == Leg::Stop).count(),
         2,
         "the position's stop and the other entry's"
     );

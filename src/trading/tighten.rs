@@ -5,11 +5,15 @@ use super::change::Change;
 use super::checks::{self, Kind, Subject};
 use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
+use crate::wire::ids::Leg;
 use crate::wire::orders::TightenStop;
 
 /// Decides a tighten. The request may name the stop or the entry it was placed with.
 pub fn tighten(book: &Book, rules: &Rulebook, request: &TightenStop, ctx: &Context) -> Verdict {
-    let mut subject = Subject::of_target(book, rules, request.order_id.stop(), Kind::Tighten, ctx);
+    let named = request.order_id;
+    // A target, or what takes the place of a refused stop, is not its entry's stop by another name.
+    let stop_id = if named.leg == Leg::Order { named.stop() } else { named };
+    let mut subject = Subject::of_target(book, rules, stop_id, Kind::Tighten, ctx);
     subject.new_stop = Some(request.new_stop);
     subject.prices = vec![("new_stop", request.new_stop)];
     let rows = checks::run(&subject);

@@ -35,6 +35,8 @@ pub struct PortfolioState {
     pub unrealised: Option<Amount>,
     /// Fees paid.
     pub fees: Amount,
+    /// Funding paid, less funding received.
+    pub funding: Amount,
     /// Profit and loss of the UTC day; null with equity.
     pub day_pnl: Option<Amount>,
     /// Profit and loss of the week, from Monday UTC; null with equity.
@@ -128,6 +130,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         realised: account.realised,
         unrealised: sum(positions.iter().map(|position| position.unrealised)),
         fees: account.fees,
+        funding: account.funding,
         day_pnl: pnl(account.day.as_ref()),
         week_pnl: pnl(account.week.as_ref()),
         peak_equity: account.peak_equity,

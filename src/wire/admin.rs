@@ -42,6 +42,8 @@ pub enum HaltScope {
     Principal(Principal),
     /// What closes one strategy for repetition, losses in a row and executions: `{"strategy":"trend"}`.
     Strategy(StrategyName),
+    /// Entries in one symbol, after an implausible gap: `{"symbol":"BTC-USD"}`.
+    Symbol(Symbol),
 }
 
 /// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
@@ -115,6 +117,19 @@ pub struct ImportMarket {
     pub file_name: String,
 }
 
+/// `funding.update`: the funding rate of one symbol at one time.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateFunding {
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Fraction of the value of positions, between -1 and 1; above 0 longs pay.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub rate: Amount,
+    /// When it is due: 00:00, 08:00 or 16:00 UTC.
+    pub time: Time,
+}
+
 /// An optional field that, where given, is not null.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
@@ -132,7 +147,7 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
             f.write_str(
-                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}` or `{\"strategy\":\"<name>\"}`",
+                "`\"all\"`, `\"drawdown\"`, `{\"principal\":\"<name>\"}`, `{\"strategy\":\"<name>\"}` or `{\"symbol\":\"<symbol>\"}`",
             )
         }
 
@@ -145,17 +160,19 @@ fn scope<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<HaltScope,
         }
 
         fn visit_map<A: serde::de::MapAccess<'de>>(self, map: A) -> Result<HaltScope, A::Error> {
-            Ok(match Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))? {
-                Named { principal: Some(principal), strategy: None } => HaltScope::Principal(principal),
-                Named { principal: None, strategy: Some(strategy) } => HaltScope::Strategy(strategy),
-                _ => return Err(serde::de::Error::custom("name one of `principal` and `strategy`")),
-            })
+            let named = Named::deserialize(serde::de::value::MapAccessDeserializer::new(map))?;
+            match (named.principal, named.strategy, named.symbol) {
+                (Some(principal), None, None) => Ok(HaltScope::Principal(principal)),
+                (None, Some(strategy), None) => Ok(HaltScope::Strategy(strategy)),
+                (None, None, Some(symbol)) => Ok(HaltScope::Symbol(symbol)),
+                _ => Err(serde::de::Error::custom("name one of `principal`, `strategy` and `symbol`")),
+            }
         }
     }
     deserializer.deserialize_any(Scope)
 }
 
-/// The scope of one principal or strategy.
+/// The scope of one principal, strategy or symbol.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -163,6 +180,8 @@ struct Named {
     principal: Option<Principal>,
     #[serde(default, deserialize_with = "present")]
     strategy: Option<StrategyName>,
+    #[serde(default, deserialize_with = "present")]
+    symbol: Option<Symbol>,
 }
 
 /// Whether `text` is 64 lower-case hex digits.
@@ -186,10 +205,14 @@ mod tests {
         assert_eq!(clear(r#"{"principal":"bot"}"#).unwrap(), HaltScope::Principal(bot));
         let trend = StrategyName::parse("trend").unwrap();
         assert_eq!(clear(r#"{"strategy":"trend"}"#).unwrap(), HaltScope::Strategy(trend));
+        let btc = Symbol::parse("BTC-USD").unwrap();
+        assert_eq!(clear(r#"{"symbol":"BTC-USD"}"#).unwrap(), HaltScope::Symbol(btc));
         for scope in [
-            r#"{}"#,
             r#"{"strategy":null}"#,
             r#"{"principal":"bot","strategy":"trend"}"#,
+            r#"{"symbol":"BTC-USD","strategy":"trend"}"#,
+            r#"{"symbol":null}"#,
+            r#"{"symbol":"BTC-USD","principal":"bot"}"#,
             r#"{"all":null}"#,
             r#"{"drawdown":null}"#,
             r#"{"principal":null}"#,

@@ -119,28 +119,69 @@ pub fn id_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b':' | b'-')
 }
 
-/// The id of an order: `o-<seq of its decision line>`, and `o-<seq>-stop` for the protective stop
-/// that was placed with it.
+/// Which of the orders that one line accepted: in the order they are listed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leg {
+    /// The order that was asked for.
+    Order,
+    /// The protective stop placed with it.
+    Stop,
+    /// The target placed with it.
+    Target,
+    /// The exit at the market that the gate sends when the venue refuses the protective stop.
+    Flatten,
+}
+
+impl Leg {
+    const ALL: [Leg; 4] = [Leg::Order, Leg::Stop, Leg::Target, Leg::Flatten];
+
+    fn suffix(self) -> &'static str {
+        match self {
+            Leg::Order => "",
+            Leg::Stop => "-stop",
+            Leg::Target => "-target",
+            Leg::Flatten => "-flatten",
+        }
+    }
+}
+
+/// The id of an order: `o-<seq of its decision line>`, with `-stop`, `-target` or `-flatten` for what the
+/// gate placed with or after that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OrderId {
     /// The ledger line that accepted the order.
     pub seq: u64,
-    /// Whether this is the protective stop of that order.
-    pub protective: bool,
+    /// Which of its orders this is.
+    pub leg: Leg,
 }
 
 impl OrderId {
     /// The order accepted at ledger line `seq`.
     pub fn of_line(seq: u64) -> OrderId {
-        OrderId { seq, protective: false }
+        OrderId { seq, leg: Leg::Order }
+    }
+
+    /// The order that this one was placed with.
+    pub fn entry(self) -> OrderId {
+        OrderId { seq: self.seq, leg: Leg::Order }
     }
 
     /// The protective stop placed with this order.
     pub fn stop(self) -> OrderId {
-        OrderId { seq: self.seq, protective: true }
+        OrderId { seq: self.seq, leg: Leg::Stop }
     }
 
-    /// Reads `o-<seq>` or `o-<seq>-stop`.
+    /// The target placed with this order.
+    pub fn target(self) -> OrderId {
+        OrderId { seq: self.seq, leg: Leg::Target }
+    }
+
+    /// The exit that takes this order back because its protective stop was refused.
+    pub fn flatten(self) -> OrderId {
+        OrderId { seq: self.seq, leg: Leg::Flatten }
+    }
+
+    /// Reads `o-<seq>`, `o-<seq>-stop`, `o-<seq>-target` or `o-<seq>-flatten`.
     ///
     /// # Errors
     /// [`NameError`] for anything else, leading zeros included.
@@ -148,22 +189,21 @@ impl OrderId {
         let fail = || NameError {
             text: text.escape_debug().to_string().chars().take(80).collect(),
             what: "order id",
-            rule: "`o-<number>` or `o-<number>-stop`",
+            rule: "`o-<number>`, `o-<number>-stop`, `-target` or `-flatten`",
         };
         let body = text.strip_prefix("o-").ok_or_else(fail)?;
-        let (digits, protective) = match body.strip_suffix("-stop") {
-            Some(digits) => (digits, true),
-            None => (body, false),
-        };
-        let plain = digits == "0" || (!digits.starts_with('0') && !digits.starts_with('+'));
+        let digits_end = body.bytes().take_while(u8::is_ascii_digit).count();
+        let (digits, suffix) = body.split_at_checked(digits_end).ok_or_else(fail)?;
+        let leg = Leg::ALL.into_iter().find(|leg| leg.suffix() == suffix).ok_or_else(fail)?;
+        let plain = digits == "0" || !digits.starts_with('0');
         let seq = digits.parse().ok().filter(|_| plain).ok_or_else(fail)?;
-        Ok(OrderId { seq, protective })
+        Ok(OrderId { seq, leg })
     }
 }
 
 impl fmt::Display for OrderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "o-{}{}", self.seq, if self.protective { "-stop" } else { "" })
+        write!(f, "o-{}{}", self.seq, self.leg.suffix())
     }
 }
 
@@ -211,12 +251,23 @@ mod tests {
 
     #[test]
     fn order_ids_round_trip_and_refuse_look_alikes() {
-        for text in ["o-0", "o-12", "o-12-stop", "o-18446744073709551615"] {
+        for text in ["o-0", "o-12", "o-12-stop", "o-12-target", "o-12-flatten", "o-18446744073709551615"] {
             assert_eq!(OrderId::parse(text).unwrap().to_string(), text);
         }
-        for text in
-            ["", "12", "o-", "o-012", "o-+1", "o--1", "o-1-STOP", "o-1-stop-stop", "o-18446744073709551616"]
-        {
+        for text in [
+            "",
+            "12",
+            "o-",
+            "o-stop",
+            "o-012",
+            "o-+1",
+            "o--1",
+            "o-1-STOP",
+            "o-1-stop-stop",
+            "o-1-target-stop",
+            "o-1-",
+            "o-18446744073709551616",
+        ] {
             assert!(OrderId::parse(text).is_err(), "{text}");
         }
         assert!(OrderId::of_line(7) < OrderId::of_line(7).stop());

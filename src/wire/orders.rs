@@ -60,6 +60,26 @@ impl OrderType {
     }
 }
 
+/// How long an order stays open (FIX tag 59).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimeInForce {
+    /// Until it is filled or cancelled.
+    #[default]
+    Gtc,
+    /// What the first row that it can use does not fill is cancelled.
+    Ioc,
+    /// Until the UTC day ends in which it was accepted.
+    Day,
+}
+
+impl TimeInForce {
+    /// Whether it is the default.
+    pub fn is_gtc(&self) -> bool {
+        *self == TimeInForce::Gtc
+    }
+}
+
 /// `order.submit`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +112,12 @@ pub struct SubmitOrder {
     /// The protective stop of an entry.
     #[serde(deserialize_with = "amount::wire::required")]
     pub planned_stop: Amount,
+    /// A price at which an entry's position is to be closed again.
+    #[serde(default, deserialize_with = "amount::wire::optional")]
+    pub target_price: Option<Amount>,
+    /// How long the order stays open; absent: until filled or cancelled.
+    #[serde(default, deserialize_with = "super::word")]
+    pub time_in_force: TimeInForce,
 }
 
 impl SubmitOrder {
@@ -109,6 +135,7 @@ impl SubmitOrder {
         positive("price", self.price)?;
         positive("stop_price", self.stop_price)?;
         positive("planned_entry", Some(self.planned_entry))?;
+        positive("target_price", self.target_price)?;
         match (self.order_type, self.price) {
             (OrderType::Limit, None) => Err("a limit order needs `price`".to_owned()),
             (OrderType::Market | OrderType::Stop, Some(_)) => {
@@ -215,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn time_in_force_is_one_of_three_words() {
+        assert_eq!(parse(LIMIT).unwrap().time_in_force, TimeInForce::Gtc);
+        for (word, expect) in
+            [("gtc", TimeInForce::Gtc), ("ioc", TimeInForce::Ioc), ("day", TimeInForce::Day)]
+        {
+            let json = LIMIT.replace(
+                r#""planned_stop":6700"#,
+                &format!(r#""planned_stop":6700,"time_in_force":"{word}""#),
+            );
+            assert_eq!(parse(&json).unwrap().time_in_force, expect);
+        }
+    }
+
+    #[test]
     fn what_the_types_cannot_say_is_refused_by_name() {
         for (from, to, expect) in [
             ("0.5", "0", "`size` is 0"),
@@ -227,6 +268,24 @@ mod tests {
             (r#""limit""#, r#"{"limit":null}"#, "expected a string"),
             (r#""size":0.5"#, r#""size":5e-1"#, ""),
             (r#""planned_stop":6700"#, r#""planned_stop":6700,"override":true"#, "unknown field `override`"),
+            (r#""planned_stop":6700"#, r#""planned_stop":6700,"target_price":0"#, "`target_price` is 0"),
+            (r#""planned_stop":6700"#, r#""planned_stop":6700,"target_price":null"#, ""),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"time_in_force":"fok""#,
+                "unknown variant `fok`",
+            ),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"time_in_force":"IOC""#,
+                "unknown variant `IOC`",
+            ),
+            (r#""planned_stop":6700"#, r#""planned_stop":6700,"time_in_force":null"#, "expected a string"),
+            (
+                r#""planned_stop":6700"#,
+                r#""planned_stop":6700,"time_in_force":{"ioc":null}"#,
+                "expected a string",
+            ),
         ] {
             let error = parse(&LIMIT.replace(from, to)).unwrap_err();
             assert!(error.contains(expect), "{to}: {error}");

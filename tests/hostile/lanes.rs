@@ -238,3 +238,52 @@ fn fairness() {
     let rest = world.drain(&mut home);
     assert!(world.drain(&mut home).is_empty() && !rest.is_empty());
 }
+
+/// A gap that the rules call implausible waits for a person, by symbol; funding comes from feeds, once, and tells.
+#[test]
+fn gaps_wait_for_people_and_funding_comes_from_feeds() {
+    let mut world = World::new(37);
+    let mut home = world.open();
+    let orders = position_and_resting(&mut world, &mut home);
+    let path = world.root.join("rules/instruments.yaml");
+    let plain = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, plain.replace("bar_s: 60", "bar_s: 60\n    max_gap: 0.001")).unwrap();
+    world.settle(&mut home);
+    world.market(&mut home, "6807");
+    only_exits(&mut world, &mut home, "symbol_halt", &orders, "6710");
+    let clear = |symbol: &str| format!(r#"{{"scope":{{"symbol":"{symbol}"}},"reason":"seen"}}"#);
+    let other = world.ask(&mut home, "owner", "halt.clear", &clear("ETH-USD"));
+    assert_eq!(code_of(&other), Some(Code::NotFound));
+    let agent = world.ask(&mut home, "trend-bot", "halt.clear", &clear("BTC-USD"));
+    assert_eq!(code_of(&agent), Some(Code::NotPermitted));
+    world.ask_ok(&mut home, "owner", "halt.clear", &clear("BTC-USD"));
+    let entry = world.entry("trend-bot", 3, "0.003");
+    let accepted = world.decide(&mut home, &entry);
+    assert_eq!(code_of(&accepted), None, "{:?}", accepted.answer.error);
+
+    let rate = |rate: &str, time: &str| {
+        format!(r#"{{"symbol":"BTC-USD","rate":{rate},"time":"2026-02-21T{time}:00:00Z"}}"#)
+    };
+    for (source, payload, code) in [
+        ("trend-bot", rate("0.0001", "08"), Code::NotPermitted),
+        ("prices", rate("1", "08"), Code::MalformedPayload),
+        ("prices", rate("null", "08"), Code::MalformedPayload),
+        ("prices", rate("0.0001", "09"), Code::MarketRefused),
+        ("prices", rate("0.0001", "08").replace("BTC", "DOGE"), Code::MarketRefused),
+    ] {
+        let refused = world.ask(&mut home, source, "funding.update", &payload);
+        assert_eq!(code_of(&refused), Some(code), "{payload}");
+    }
+    let before = home.state().book.account.clone();
+    world.ask_ok(&mut home, "prices", "funding.update", &rate("0.0001", "08"));
+    let account = home.state().book.account.clone();
+    assert!(account.funding.is_positive());
+    assert_eq!(before.cash.checked_sub(account.cash), Some(account.funding));
+    let again = world.ask(&mut home, "prices", "funding.update", &rate("0.0001", "08"));
+    assert_eq!(code_of(&again), Some(Code::MarketRefused));
+    assert_eq!(home.state().book.account, account);
+    // The ledger alone gives the same book back.
+    let book = home.state().book.clone();
+    drop(home);
+    assert_eq!(world.open().state().book, book);
+}

@@ -4,7 +4,8 @@
 //! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without a tick
 //! prices are rounded to 8 decimals; a stop that triggers in a bar without volume has triggered; a stop
 //! that protects nothing does not trigger; a limit whose open is off the tick is not carried past its price
-//! by rounding; a stop of bars starts from the trade price without the half spread.
+//! by rounding; a stop of bars starts from the trade price without the half spread; the exit that takes a
+//! refused stop's place is there for every row after the one that opened.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,13 @@ use crate::rational::Rat;
 /// Strategy within symbol.
 pub type Owner = (String, String);
 
-/// Sequence number, and whether it is the protective stop.
-pub type Id = (u64, bool);
+/// Sequence number, and which of its orders.
+pub type Id = (u64, u8);
+
+pub const ORDER: u8 = 0;
+pub const STOP: u8 = 1;
+pub const TARGET: u8 = 2;
+pub const FLATTEN: u8 = 3;
 
 #[derive(Clone, Debug)]
 pub struct Spec {
@@ -26,14 +32,17 @@ pub struct Spec {
     pub maker: Rat,
     pub taker: Rat,
     pub share: Rat,
+    pub min_size: Rat,
+    pub min_notional: Rat,
+    pub max_gap: Option<Rat>,
     pub fills_from_bars: bool,
     pub quotes_from_bars: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum Print {
-    Bar { open_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
-    Quote { ms: i64, bid: Rat, ask: Rat },
+    Bar { open_ms: i64, length_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
+    Quote { ms: i64, bid: Rat, ask: Rat, bid_size: Option<Rat>, ask_size: Option<Rat> },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +50,14 @@ pub enum Role {
     Entry,
     Exit,
     Stop,
+    Target,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    Forever,
+    OneRow,
+    OneDay,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +80,7 @@ pub struct Working {
     pub trigger: Option<Rat>,
     pub hit: bool,
     pub at_ms: i64,
+    pub lasts: Lasts,
 }
 
 impl Working {
@@ -100,16 +118,42 @@ pub struct Model {
     pub deposits: Option<Rat>,
     pub realised: Option<Rat>,
     pub fees: Option<Rat>,
+    pub funding: Option<Rat>,
     pub last: BTreeMap<String, Rat>,
     pub quote: BTreeMap<String, (i64, Rat, Rat)>,
     /// Of bars only: a quote is one instant.
     fresh: Vec<Fresh>,
     is_bar: bool,
-    budget: Option<Rat>,
+    known_ms: i64,
+    /// What is left for buys, and for sales.
+    budget: [Option<Rat>; 2],
+    /// How many exits the venue refused, and entries it took back.
+    pub refused: usize,
+    pub flattened: usize,
+    /// Symbols without entries until a person clears them.
+    pub halted: std::collections::BTreeSet<String>,
+    /// How many orders ended with their time.
+    pub expired: usize,
 }
 
 fn add(to: &mut Option<Rat>, what: &Rat) {
     *to = Some(to.take().unwrap_or_else(Rat::zero).plus(what));
+}
+
+fn day(ms: i64) -> i64 {
+    ms.div_euclid(86_400_000)
+}
+
+fn is_on(value: &Rat, step: &Rat) -> bool {
+    step.is_zero() || value.floor_to(step) == *value
+}
+
+/// Whether the venue takes a stop for an entry of this size.
+fn hosts(trigger: &Rat, size: &Rat, spec: &Spec) -> bool {
+    is_on(trigger, &spec.tick)
+        && is_on(size, &spec.lot)
+        && *size >= spec.min_size
+        && trigger.times(size).times(&spec.multiplier) >= spec.min_notional
 }
 
 fn mirrored(price: &Rat, buys: bool) -> Rat {
@@ -222,17 +266,31 @@ impl Model {
         self.orders.iter().filter(is_met).cloned().collect()
     }
 
-    /// An accepted order; an entry brings its stop.
-    pub fn place(&mut self, order: Working, stop: Option<Rat>) {
+    /// An accepted order; an entry brings its stop, and perhaps a target.
+    pub fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
+        if let Some(price) = target {
+            self.orders.push(Working {
+                id: (order.id.0, TARGET),
+                buys: !order.buys,
+                role: Role::Target,
+                kind: Kind::Limit,
+                size: Rat::zero(),
+                price: Some(price),
+                trigger: None,
+                lasts: Lasts::Forever,
+                ..order.clone()
+            });
+        }
         if let Some(trigger) = stop {
             self.orders.push(Working {
-                id: (order.id.0, true),
+                id: (order.id.0, STOP),
                 buys: !order.buys,
                 role: Role::Stop,
                 kind: Kind::Stop,
                 size: Rat::zero(),
                 price: None,
                 trigger: Some(trigger),
+                lasts: Lasts::Forever,
                 ..order.clone()
             });
         }
@@ -266,6 +324,13 @@ impl Model {
         let open: Vec<u64> =
             self.orders.iter().filter(|o| o.role == Role::Entry).map(|order| order.id.0).collect();
         self.orders.retain(|o| o.role != Role::Stop || o.leaves().is_positive() || open.contains(&o.id.0));
+        let stops: BTreeMap<u64, Rat> =
+            self.orders.iter().filter(|o| o.role == Role::Stop).map(|o| (o.id.0, o.leaves())).collect();
+        // A target is for what its stop is for.
+        self.orders.retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
+        for target in self.orders.iter_mut().filter(|o| o.role == Role::Target) {
+            target.size = target.filled.plus(&stops[&target.id.0]);
+        }
     }
 
     pub fn row(&mut self, symbol: &str, print: &Print) {
@@ -274,13 +339,23 @@ impl Model {
             Print::Bar { open_ms, .. } => (true, *open_ms),
             Print::Quote { ms, .. } => (false, *ms),
         };
+        self.known_ms = match print {
+            Print::Bar { open_ms, length_ms, .. } => open_ms + length_ms,
+            Print::Quote { ms, .. } => *ms,
+        };
         if is_bar == spec.fills_from_bars {
             self.fresh.clear();
             self.is_bar = is_bar;
             self.budget = match print {
-                Print::Bar { volume: Some(volume), .. } => Some(volume.times(&spec.share)),
-                _ => None,
+                Print::Bar { volume, .. } => {
+                    let share = volume.as_ref().map(|volume| volume.times(&spec.share));
+                    [share.clone(), share]
+                }
+                Print::Quote { bid_size, ask_size, .. } => [ask_size.clone(), bid_size.clone()],
             };
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms));
+            self.refuse_exits(symbol, start_ms, &spec);
+            self.look_for_gap(symbol, print, &spec);
             for phase in 1..=4 {
                 let due: Vec<Id> = self
                     .orders
@@ -289,17 +364,60 @@ impl Model {
                     .map(|order| order.id)
                     .collect();
                 for id in due {
-                    self.meet(id, print, &spec);
+                    let waits = phase == 2 && self.halted.contains(symbol);
+                    if !waits {
+                        self.meet(id, print, &spec);
+                    }
                 }
             }
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneRow && o.at_ms <= start_ms);
         }
         match print {
             Print::Bar { close, .. } => {
                 self.last.insert(symbol.to_owned(), close.clone());
             }
-            Print::Quote { ms, bid, ask } => {
+            Print::Quote { ms, bid, ask, .. } => {
                 self.quote.insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
             }
+        }
+    }
+
+    /// Everybody in the symbol pays its share of what it holds.
+    pub fn fund(&mut self, symbol: &str, rate: &Rat) {
+        let held = self.held.clone();
+        for (owner, (size, _)) in held.iter().filter(|(owner, _)| owner.0 == symbol) {
+            let mark = self.mark(&owner.0, size.is_positive()).unwrap();
+            let value = size.times(&mark).times(&self.specs[symbol].multiplier);
+            let charge = value.times(rate).ceil_to(&Rat::of("0.00000001"));
+            self.flow(&charge.negated());
+            add(&mut self.funding, &charge);
+        }
+    }
+
+    fn end(&mut self, is_over: impl Fn(&Working) -> bool) {
+        let before = self.orders.len();
+        self.orders.retain(|order| !is_over(order));
+        self.expired += before - self.orders.len();
+        self.tidy();
+    }
+
+    /// Midnight by the gate's clock.
+    pub fn end_day(&mut self, now_ms: i64) {
+        self.end(|order| order.lasts == Lasts::OneDay && day(order.at_ms) != day(now_ms));
+    }
+
+    fn look_for_gap(&mut self, symbol: &str, print: &Print, spec: &Spec) {
+        let Some(max) = &spec.max_gap else { return };
+        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > *max;
+        let is_gap = match print {
+            Print::Bar { open, .. } => self.last.get(symbol).is_some_and(|last| is_far(last, open)),
+            Print::Quote { bid, ask, .. } => self
+                .quote
+                .get(symbol)
+                .is_some_and(|(_, old_bid, old_ask)| is_far(old_bid, bid) || is_far(old_ask, ask)),
+        };
+        if is_gap {
+            self.halted.insert(symbol.to_owned());
         }
     }
 
@@ -310,7 +428,8 @@ impl Model {
             self.change(id).unwrap().hit = true;
             if order.role == Role::Stop {
                 // The trade is over: no more of it is opened.
-                self.drop_order((id.0, false));
+                self.drop_order((id.0, ORDER));
+                self.drop_order((id.0, TARGET));
             }
         }
         while let Some(order) = self.find(id).cloned() {
@@ -360,7 +479,9 @@ impl Model {
                 if first <= limit && !is_bar && rested {
                     Some((sign(&limit), true))
                 } else if first <= limit {
-                    Some((sign(&first.ceil_to(&step).min(limit)), false))
+                    let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
+                    let near = if is_bar { slip(&near, &spec.slippage) } else { near };
+                    Some((sign(&near.ceil_to(&step).min(limit)), false))
                 } else if is_bar && cheapest < limit {
                     Some((sign(&limit), true))
                 } else {
@@ -380,11 +501,20 @@ impl Model {
                 let old = fresh.fold(size.abs(), |old, fresh| old.minus(&fresh.size));
                 order.leaves().min(old)
             }
+            (true, Role::Target) => {
+                let fresh = |own: bool| {
+                    self.fresh
+                        .iter()
+                        .filter(move |f| f.owner == order.owner && (!own || f.entry == order.id.0))
+                };
+                let old = fresh(false).fold(size.abs(), |old, fresh| old.minus(&fresh.size));
+                fresh(true).fold(order.leaves(), |left, fresh| left.minus(&fresh.size)).min(old)
+            }
             (true, _) => order.leaves().min(size.abs()),
             (false, Role::Entry) => order.leaves(),
             (false, _) => Rat::zero(),
         };
-        if let Some(budget) = &self.budget
+        if let Some(budget) = &self.budget[usize::from(!order.buys)]
             && *budget < want
         {
             want = if spec.lot.is_zero() { budget.clone() } else { budget.floor_to(&spec.lot) };
@@ -416,8 +546,11 @@ impl Model {
         } else {
             self.held.insert(order.owner.clone(), (new.clone(), new_cost));
         }
-        if let Some(budget) = &mut self.budget {
-            *budget = budget.minus(size);
+        let is_bar = self.is_bar;
+        for (side, budget) in self.budget.iter_mut().enumerate() {
+            if let Some(budget) = budget.as_mut().filter(|_| is_bar || side == usize::from(!order.buys)) {
+                *budget = budget.minus(size);
+            }
         }
         let own = self.change(order.id).unwrap();
         own.filled = own.filled.plus(size);
@@ -431,8 +564,25 @@ impl Model {
             if self.is_bar {
                 self.fresh.push(Fresh { entry, owner, price: price.clone(), size: size.clone() });
             }
-            let stop = self.change((entry, true)).unwrap();
+            let stop = self.find((entry, STOP)).unwrap();
+            if !stop.leaves().is_positive() && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec) {
+                self.flatten(order, size);
+                return;
+            }
+            let stop = self.change((entry, STOP)).unwrap();
             stop.size = stop.size.plus(size);
+            if let Some(target) = self.find((entry, TARGET)).cloned()
+                && !target.leaves().is_positive()
+                && !is_on(target.price.as_ref().unwrap(), &spec.tick)
+            {
+                self.drop_order(target.id);
+            }
+        }
+        if order.role == Role::Target {
+            // The trade is over, and its stop is not needed for what is sold.
+            self.drop_order((order.id.0, ORDER));
+            let stop = self.change((order.id.0, STOP)).unwrap();
+            stop.size = stop.size.minus(&size.clone().min(stop.leaves()));
         }
         if is_done {
             self.drop_order(order.id);
@@ -441,6 +591,45 @@ impl Model {
             self.follow(&order.owner, &new);
         }
         self.tidy();
+    }
+
+    /// Without its stop an entry is over, and what it opened is sold again at the market.
+    fn flatten(&mut self, entry: &Working, size: &Rat) {
+        self.drop_order((entry.id.0, STOP));
+        self.drop_order((entry.id.0, TARGET));
+        self.drop_order(entry.id);
+        self.flattened += 1;
+        let exit = Working {
+            id: (entry.id.0, FLATTEN),
+            buys: !entry.buys,
+            role: Role::Exit,
+            kind: Kind::Market,
+            size: size.clone(),
+            filled: Rat::zero(),
+            price: None,
+            trigger: None,
+            hit: false,
+            at_ms: self.known_ms,
+            lasts: Lasts::Forever,
+            ..entry.clone()
+        };
+        self.place(exit, None, None);
+    }
+
+    /// The venue has its own look at what it is asked to work on.
+    fn refuse_exits(&mut self, symbol: &str, start_ms: i64, spec: &Spec) {
+        let held = self.held.clone();
+        let before = self.orders.len();
+        self.orders.retain(|o| {
+            let is_new = o.filled.is_zero() && !o.hit && o.at_ms <= start_ms && o.id.1 == ORDER;
+            if o.owner.0 != symbol || o.role != Role::Exit || !is_new {
+                return true;
+            }
+            let own = o.price.as_ref().or(o.trigger.as_ref());
+            let all = held.get(&o.owner).is_none_or(|(size, _)| o.size >= size.abs());
+            own.is_none_or(|price| is_on(price, &spec.tick)) && (all || is_on(&o.size, &spec.lot))
+        });
+        self.refused += before - self.orders.len();
     }
 
     /// Stops protect what there is, the oldest give way first; exits end with the position.

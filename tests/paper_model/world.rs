@@ -8,11 +8,11 @@ use spoolgate::trading::order::{Fill, Liquidity, OrderRole};
 use spoolgate::trading::requests::{Context, Verdict};
 use spoolgate::trading::{self, Book, Change, venue, views};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
-use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop};
+use spoolgate::wire::ids::{Leg, OrderId, Principal, StrategyName, Symbol};
+use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop, TimeInForce};
 use spoolgate::wire::time::Time;
 
-use crate::model::{Id, Kind, Model, Owner, Print, Role, Spec, Working};
+use crate::model::{FLATTEN, Id, Kind, Lasts, Model, ORDER, Owner, Print, Role, Spec, Working};
 use crate::rational::Rat;
 
 /// Strategies of the one agent.
@@ -38,7 +38,7 @@ pub const LISTED: [Listed; 3] = [
         symbol: "BARS",
         rule: "{symbol: BARS, multiplier: 1, tick: 0.1, lot: 0.001, min_size: 0.002, max_size: 0.06, min_notional: 5,
           min_stop_ticks: 5, quotes_from: bars, fills_from: bars, half_spread: 0.0005, slippage: 0.001,
-          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.1, bar_s: 60}",
+          maker_fee: 0.0002, taker_fee: 0.00123, volume_share: 0.1, bar_s: 60, max_gap: 0.015}",
         price_step: "0.1",
         size_step: "0.001",
         price: 68_000,
@@ -47,7 +47,7 @@ pub const LISTED: [Listed; 3] = [
         symbol: "QUOTES",
         rule: "{symbol: QUOTES, multiplier: 0.5, tick: 0.01, lot: 0.01, min_size: 0.02, max_size: 0.6, min_notional: 1,
           min_stop_ticks: 5, quotes_from: quotes, fills_from: quotes, half_spread: 0, slippage: 0.0007,
-          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60}",
+          maker_fee: 0.0003, taker_fee: 0.001, volume_share: 1, bar_s: 60, max_gap: 0.012}",
         price_step: "0.01",
         size_step: "0.01",
         price: 20_000,
@@ -87,7 +87,7 @@ price_collar: 0.5
 price_collar_passive: 0.5
 max_spread: 0.5
 max_mid_deviation: 0.5
-quote_age_floor_s: 100000
+quote_age_floor_s: 10000000
 entry_slippage: 0.001
 stop_slippage: 0.001
 duplicate_window_s: 0
@@ -121,7 +121,7 @@ price_collar: 0.5
 price_collar_passive: 0.5
 max_spread: 0.05
 max_mid_deviation: 0.05
-quote_age_floor_s: 100000
+quote_age_floor_s: 10000000
 entry_slippage: 0.001
 stop_slippage: 0.001
 duplicate_window_s: 30
@@ -226,6 +226,9 @@ fn spec(rules: &Rulebook, symbol: &str) -> Spec {
         maker: r(rule.maker_fee),
         taker: r(rule.taker_fee),
         share: r(rule.volume_share),
+        min_size: r(rule.min_size),
+        min_notional: r(rule.min_notional),
+        max_gap: rule.max_gap.map(r),
         fills_from_bars: is_bars(rule.fills_from),
         quotes_from_bars: is_bars(rule.quotes_from),
     }
@@ -248,6 +251,8 @@ pub struct World {
     pub now: Time,
     pub seq: u64,
     pub faults: Faults,
+    /// Symbols and times that funding was charged for.
+    funded: std::collections::BTreeSet<(&'static str, i64)>,
     /// The middle price, in steps of each instrument.
     pub near: BTreeMap<&'static str, i64>,
     /// How often what happened, so that no test passes by doing nothing.
@@ -273,6 +278,7 @@ impl World {
             now: Time::parse("2018-04-05T00:00:00Z").unwrap(),
             seq: 0,
             faults: Faults::default(),
+            funded: std::collections::BTreeSet::new(),
             near: LISTED.iter().map(|listed| (listed.symbol, listed.price)).collect(),
             seen: BTreeMap::new(),
         }
@@ -379,9 +385,21 @@ impl World {
             "stop" => format!(r#""stop_price":"{own}""#),
             _ => format!(r#""stop_price":"{stop}""#),
         };
+        let mut more = String::new();
+        match self.random.within(0, 7) {
+            0 => more.push_str(r#","time_in_force":"ioc""#),
+            1 | 2 => more.push_str(r#","time_in_force":"day""#),
+            3 => more.push_str(r#","time_in_force":"gtc""#),
+            _ => {}
+        }
+        if self.random.one_in(3) {
+            let by = self.random.within(1, self.near[listed.symbol] / 100);
+            let at = self.near[listed.symbol].max(1) + if buys { by } else { -by };
+            more.push_str(&format!(r#","target_price":"{}""#, steps(at.max(1), listed.price_step)));
+        }
         let json = format!(
             r#"{{"strategy":"{strategy}","symbol":"{}","side":"{side}","size":"{size}","order_type":"{kind}",{prices},
-               "thesis_slug":"{slug}","planned_entry":"{own}","planned_stop":"{stop}"}}"#,
+               "thesis_slug":"{slug}","planned_entry":"{own}","planned_stop":"{stop}"{more}}}"#,
             listed.symbol
         );
         let order: SubmitOrder = serde_json::from_str(&json).unwrap();
@@ -408,7 +426,7 @@ impl World {
         let slip = r(self.rules.safety.entry_slippage);
         let crossed = self.model.crossed(order.symbol.as_str(), buys, kind, own.as_ref(), &slip);
         let verdict = self.ask(order);
-        let id = (self.seq, false);
+        let id = (self.seq, ORDER);
         if !self.model.holds_against(&owner, buys) {
             let row = verdict.checks.iter().find(|row| row.check_name == "self_cross").unwrap();
             assert_eq!(row.passed, crossed.is_empty(), "seed {seed}: {order:?} {crossed:?}");
@@ -426,11 +444,14 @@ impl World {
         }
         self.apply(&verdict.changes);
         let placed = verdict.changes.iter().filter(|change| matches!(change, Change::OrderPlaced(_))).count();
-        assert_eq!(placed, if is_exit { 1 } else { 2 }, "seed {seed}: {order:?}");
+        let along = if is_exit { 0 } else { 1 + usize::from(order.target_price.is_some()) };
+        assert_eq!(placed, 1 + along, "seed {seed}: {order:?}");
         for entry in crossed.iter().filter(|crossed| crossed.role == Role::Entry) {
             self.model.cancel(entry.id);
             self.count("crossed by an exit");
         }
+        let is_halted = self.model.halted.contains(order.symbol.as_str());
+        assert!(is_exit || !is_halted, "seed {seed}: an entry in a halted symbol: {order:?}");
         let working = Working {
             id,
             owner,
@@ -443,9 +464,14 @@ impl World {
             trigger: order.stop_price.filter(|_| kind == Kind::Stop).map(r),
             hit: false,
             at_ms: self.now.ms(),
+            lasts: lasts(order.time_in_force),
         };
         self.count(format!("{:?} {kind:?} {}", working.role, order.side.as_str()));
-        self.model.place(working, (!is_exit).then(|| r(order.planned_stop)));
+        let target = order.target_price.filter(|_| !is_exit).map(r);
+        if target.is_some() {
+            self.count("target");
+        }
+        self.model.place(working, (!is_exit).then(|| r(order.planned_stop)), target);
         verdict
     }
 
@@ -458,7 +484,8 @@ impl World {
     pub fn cancel_any(&mut self) {
         let Some(order) = self.any_order() else { return };
         let verdict = self.ask_cancel(order_id(order.id));
-        assert_eq!(verdict.accepted, order.role != Role::Stop, "seed {}: cancel of {order:?}", self.seed);
+        let is_free = order.role != Role::Stop && order.id.1 != FLATTEN;
+        assert_eq!(verdict.accepted, is_free, "seed {}: cancel of {order:?}", self.seed);
         self.apply(&verdict.changes);
         if verdict.accepted {
             self.model.cancel(order.id);
@@ -498,7 +525,7 @@ impl World {
             venue::on_rows(&self.book, &self.rules, &name, std::slice::from_ref(row), self.now).unwrap();
         for step in &done {
             assert!(step.left_open.is_empty(), "seed {}: {step:?}", self.seed);
-            let mut taken = Rat::zero();
+            let mut taken = [Rat::zero(), Rat::zero()];
             for change in &step.changes {
                 if let Change::OrderFilled(fill) = change {
                     self.look_at(fill, row, &mut taken);
@@ -511,7 +538,7 @@ impl World {
     }
 
     /// What must hold of every single fill; the book is as it was just before.
-    fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut Rat) {
+    fn look_at(&mut self, fill: &Fill, row: &Row, taken: &mut [Rat; 2]) {
         let context = format!("seed {}: {fill:?} of {row:?}", self.seed);
         let order = self.book.orders[&fill.order_id].clone();
         let rule = self.rules.instruments[&fill.symbol].clone();
@@ -543,9 +570,6 @@ impl World {
         if let Some(limit) = order.price {
             let is_kept = if fill.side == Side::Buy { fill.price <= limit } else { fill.price >= limit };
             assert!(is_kept, "{context}");
-            if matches!(row, Row::Bar { .. }) {
-                assert!(low.minus(&step) <= price && price <= high.plus(&step), "{context}");
-            }
         }
         if fill.liquidity == Liquidity::Maker {
             assert_eq!(order.order_type, OrderType::Limit, "{context}");
@@ -559,9 +583,14 @@ impl World {
                 assert!(is_worse(trigger) || is_worse(*open), "{context}");
             }
         }
-        if let Row::Bar { volume: Some(volume), .. } = row {
-            *taken = taken.plus(&r(fill.size));
-            assert!(*taken <= r(*volume).times(&r(rule.volume_share)), "{context}");
+        let (side, cap) = match row {
+            Row::Bar { volume, .. } => (0, volume.map(|volume| r(volume).times(&r(rule.volume_share)))),
+            Row::Quote { ask_size, .. } if fill.side == Side::Buy => (0, ask_size.map(r)),
+            Row::Quote { bid_size, .. } => (1, bid_size.map(r)),
+        };
+        if let Some(cap) = cap {
+            taken[side] = taken[side].plus(&r(fill.size));
+            assert!(taken[side] <= cap, "{context}");
         }
         self.count(format!("fill {:?} {:?}", fill.role, fill.liquidity));
     }
@@ -580,17 +609,24 @@ impl World {
         assert_eq!(positions, model.held, "seed {seed}");
         let orders: Vec<Working> = book.orders.values().map(working).collect();
         assert_eq!(orders, model.orders, "seed {seed}");
+        let halted: Vec<String> = book.halted_symbols.keys().map(Symbol::to_string).collect();
+        assert_eq!(halted, model.halted.iter().cloned().collect::<Vec<_>>(), "seed {seed}");
         assert_eq!(r(account.cash), model.cash(), "seed {seed}: cash");
         let or_zero = |value: &Option<Rat>| value.clone().unwrap_or_else(Rat::zero);
         assert_eq!(r(account.realised), or_zero(&model.realised), "seed {seed}: realised");
         assert_eq!(r(account.fees), or_zero(&model.fees), "seed {seed}: fees");
+        assert_eq!(r(account.funding), or_zero(&model.funding), "seed {seed}: funding");
         let view = views::portfolio(book, &self.rules, self.now);
         assert_eq!(view.equity.map(r), model.equity(), "seed {seed}: equity");
         assert_eq!(book.equity_last_known(&self.rules).map(r), model.equity(), "seed {seed}");
         assert_eq!(view.unrealised.map(r), model.unrealised(), "seed {seed}: unrealised");
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             let sum = r(account.net_deposits).plus(&r(account.realised)).plus(&r(unrealised));
-            assert_eq!(r(equity), sum.minus(&r(account.fees)), "seed {seed}: equity is not its parts");
+            assert_eq!(
+                r(equity),
+                sum.minus(&r(account.fees)).minus(&r(account.funding)),
+                "seed {seed}: equity is not its parts"
+            );
         }
         for held in book.positions.values() {
             let stops = book.orders.values().filter(|order| {
@@ -599,11 +635,17 @@ impl World {
                     && order.side == held.closing_side()
             });
             let sum = stops.fold(Rat::zero(), |sum, stop| sum.plus(&r(stop.leaves())));
-            assert_eq!(sum, r(held.size.abs()), "seed {seed}: {held:?} is not what its stops protect");
+            let leaving = book.orders.values().filter(|order| {
+                order.order_id.leg == Leg::Flatten && order.is_of(&held.strategy, &held.symbol)
+            });
+            let bare = leaving.fold(Rat::zero(), |sum, order| sum.plus(&r(order.leaves())));
+            let size = r(held.size.abs());
+            assert!(sum <= size && size <= sum.plus(&bare), "seed {seed}: {held:?}: stops protect {sum:?}");
         }
         for order in book.orders.values().filter(|order| order.leaves().is_zero()) {
             let entry = OrderId::of_line(order.order_id.seq);
-            let waits = order.order_id.protective && book.orders.contains_key(&entry) && !order.triggered;
+            let is_along = matches!(order.order_id.leg, Leg::Stop | Leg::Target);
+            let waits = is_along && book.orders.contains_key(&entry) && !order.triggered;
             assert!(waits, "seed {seed}: nothing is left of {order:?}");
         }
     }
@@ -643,7 +685,13 @@ impl World {
             let half = self.random.within(0, reach / 10);
             let (bid, ask) = (price(close - half), price(close + half));
             let time_ms = self.now.ms();
-            self.row(listed.symbol, &Row::Quote { time_ms, bid, ask, bid_size: None, ask_size: None });
+            // Now and then with sizes, which may be small, and none at all on one side.
+            let mut size = || match self.random.within(0, 3) {
+                0 => Some(steps(self.random.within(0, 40), listed.size_step)),
+                _ => None,
+            };
+            let (bid_size, ask_size) = (size(), size());
+            self.row(listed.symbol, &Row::Quote { time_ms, bid, ask, bid_size, ask_size });
         }
         self.near.insert(listed.symbol, close);
     }
@@ -652,7 +700,70 @@ impl World {
     pub fn turn(&mut self) {
         let listed = &LISTED[usize::try_from(self.random.within(0, 2)).unwrap()];
         self.requests(listed);
+        self.pass_time();
+        let is_changed = self.random.one_in(6);
+        let kept = self.rules.clone();
+        if is_changed {
+            self.change_filters(listed.symbol);
+        }
         self.random_rows(listed);
+        if is_changed {
+            self.rules = kept;
+            self.model.specs.insert(listed.symbol.to_owned(), spec(&self.rules, listed.symbol));
+        }
+    }
+
+    /// Now and then hours pass, the day ends, and a person looks at gaps.
+    fn pass_time(&mut self) {
+        if self.random.one_in(15) {
+            self.now = self.now.plus_ms(self.random.within(1, 16) * 3_600_000);
+        }
+        if self.random.one_in(3) {
+            let changes = venue::end_day(&self.book, self.now);
+            self.apply(&changes);
+            self.model.end_day(self.now.ms());
+        }
+        let listed = self.random.pick(&LISTED).symbol;
+        self.fund(listed);
+        if let Some(symbol) = self.model.halted.first().cloned().filter(|_| self.random.one_in(4)) {
+            self.count("gap");
+            self.apply(&[Change::SymbolCleared { symbol: Symbol::parse(&symbol).unwrap() }]);
+            self.model.halted.remove(&symbol);
+        }
+        self.compare();
+    }
+
+    /// The rate of the last time due, which may have been charged before.
+    fn fund(&mut self, listed: &'static str) {
+        let time = Time::from_ms(self.now.ms().div_euclid(28_800_000) * 28_800_000).unwrap();
+        let rate = steps(self.random.within(-75, 75), "0.0000137");
+        let symbol = Symbol::parse(listed).unwrap();
+        let is_first = self.funded.insert((listed, time.ms()));
+        match venue::on_funding(&self.book, &self.rules, &symbol, rate, time, self.now) {
+            Ok(changes) => {
+                assert!(is_first, "seed {}: charged twice", self.seed);
+                self.apply(&changes);
+                if self.model.held.keys().any(|owner| owner.0 == listed) {
+                    self.count("funding");
+                }
+                self.model.fund(listed, &r(rate));
+            }
+            Err(error) => {
+                assert!(!is_first && matches!(error, venue::FundingError::Charged { .. }), "{error}");
+            }
+        }
+    }
+
+    /// A person edits instruments.yaml under open orders.
+    fn change_filters(&mut self, symbol: &str) {
+        let which = self.random.within(0, 2);
+        let rule = self.rules.instruments.get_mut(&Symbol::parse(symbol).unwrap()).unwrap();
+        match which {
+            0 => rule.tick = if rule.tick.is_zero() { a("0.11") } else { steps(7, &rule.tick.to_string()) },
+            1 => rule.lot = if rule.lot.is_zero() { a("0.002") } else { steps(3, &rule.lot.to_string()) },
+            _ => rule.min_notional = a("60"),
+        }
+        self.model.specs.insert(symbol.to_owned(), spec(&self.rules, symbol));
     }
 
     /// None to three requests.
@@ -679,18 +790,20 @@ fn format_of(book: &Book, id: Id) -> String {
 }
 
 pub fn order_id(id: Id) -> OrderId {
-    OrderId { seq: id.0, protective: id.1 }
+    let leg = [Leg::Order, Leg::Stop, Leg::Target, Leg::Flatten][usize::from(id.1)];
+    OrderId { seq: id.0, leg }
 }
 
 fn working(order: &trading::order::Order) -> Working {
     Working {
-        id: (order.order_id.seq, order.order_id.protective),
+        id: (order.order_id.seq, order.order_id.leg as u8),
         owner: (order.symbol.to_string(), order.strategy.to_string()),
         buys: order.side == Side::Buy,
         role: match order.role {
             OrderRole::Entry => Role::Entry,
             OrderRole::Exit => Role::Exit,
             OrderRole::Protective => Role::Stop,
+            OrderRole::Target => Role::Target,
         },
         kind: match order.order_type {
             OrderType::Market => Kind::Market,
@@ -703,19 +816,35 @@ fn working(order: &trading::order::Order) -> Working {
         trigger: order.trigger.map(r),
         hit: order.triggered,
         at_ms: order.accepted_at.ms(),
+        lasts: lasts(order.time_in_force),
+    }
+}
+
+fn lasts(time_in_force: TimeInForce) -> Lasts {
+    match time_in_force {
+        TimeInForce::Gtc => Lasts::Forever,
+        TimeInForce::Ioc => Lasts::OneRow,
+        TimeInForce::Day => Lasts::OneDay,
     }
 }
 
 fn print(row: &Row) -> Print {
     match *row {
-        Row::Bar { open_ms, open, high, low, close, volume, .. } => Print::Bar {
+        Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => Print::Bar {
             open_ms,
+            length_ms: interval_ms,
             open: r(open),
             high: r(high),
             low: r(low),
             close: r(close),
             volume: volume.map(r),
         },
-        Row::Quote { time_ms, bid, ask, .. } => Print::Quote { ms: time_ms, bid: r(bid), ask: r(ask) },
+        Row::Quote { time_ms, bid, ask, bid_size, ask_size } => Print::Quote {
+            ms: time_ms,
+            bid: r(bid),
+            ask: r(ask),
+            bid_size: bid_size.map(r),
+            ask_size: ask_size.map(r),
+        },
     }
 }

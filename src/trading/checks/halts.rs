@@ -133,3 +133,15 @@ pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> Finding {
         None => Finding::yes_no(None, SAFETY),
     }
 }
+
+/// The symbol is not halted by an implausible gap.
+pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
+    let gap = subject.book.halted_symbols.get(facts.symbol());
+    let fault = gap.map(|gap| {
+        format!(
+            "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
+            gap.open, gap.previous, gap.time
+        )
+    });
+    Finding::yes_no(fault, STATE)
+}

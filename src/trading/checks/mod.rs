@@ -103,7 +103,7 @@ enum Run {
     Any(fn(&Subject) -> Finding),
     /// Orders only.
     Order(fn(&Subject, &OrderFacts) -> Finding),
-    /// Orders that somebody has set a limit for: without one there is no row.
+    /// Orders that somebody has set a limit for, or that bring what it is about: otherwise there is no row.
     Set(fn(&Subject, &OrderFacts) -> Option<Finding>),
 }
 
@@ -148,6 +148,11 @@ const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> Findi
     Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Order(run) }
 }
 
+/// An entry's check of what it need not bring, shown only where it is given.
+const fn entry_given(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<Finding>) -> Check {
+    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Set(run) }
+}
+
 const fn sized(check: Check) -> Check {
     Check { by_size: true, ..check }
 }
@@ -175,6 +180,7 @@ const CHECKS: &[Check] = &[
     entry("stop_required", stops::stop_required),
     sized(entry("stop_hostable", stops::stop_hostable)),
     entry("stop_distance", stops::stop_distance),
+    entry_given("target_valid", stops::target_valid),
     entry_warns("price_collar", market::price_collar),
     entry("slippage_to_plan", market::slippage_to_plan),
     entry_warns("market_data", market::market_data),
@@ -200,6 +206,7 @@ const CHECKS: &[Check] = &[
     entry("loss_streak", activity::loss_streak),
     entry("cooldown", activity::cooldown),
     entry_warns("self_cross", crossing::self_cross),
+    entry_warns("symbol_halt", halts::symbol_halt),
     sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
     any("cancel_ok", &[Cancel], targets::cancel_ok),
     any("tighten_ok", &[Tighten], targets::tighten_ok),

@@ -1,7 +1,7 @@
-//! The protective stop that an entry must bring along.
+//! The protective stop that an entry must bring along, and the target that it may.
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{CONTRACT, Finding, INSTRUMENTS, OrderFacts, Subject};
+use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, Subject};
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, Side};
 
@@ -100,4 +100,35 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> Finding {
     Finding::compared(distance, most, "price", source).unless(distance <= most, || {
         "the stop is further from the worst entry than the strategy allows".to_owned()
     })
+}
+
+/// The target of an entry lies on the winning side of both the worst entry and the market, and on the tick. An
+/// exit brings none.
+pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Finding> {
+    let target = facts.order.target_price?;
+    if subject.kind != Kind::Entry {
+        return Some(Finding::yes_no(
+            Some("an exit brings no target; it is left aside".to_owned()),
+            CONTRACT,
+        ));
+    }
+    let Some(instrument) = subject.instrument else {
+        return Some(Finding::unknown("price", INSTRUMENTS, NO_INSTRUMENT));
+    };
+    let tick = instrument.tick;
+    if !tick.is_zero() && target.is_multiple_of(tick) != Some(true) {
+        let finding = Finding::compared(target, tick, "price", INSTRUMENTS);
+        return Some(
+            finding.unless(false, || format!("`target_price` is not a multiple of the tick {tick}")),
+        );
+    }
+    let (Some(worst), Some(market)) = (facts.worst_entry, facts.market) else {
+        return Some(Finding::unknown("price", CONTRACT, NO_MARKET));
+    };
+    let (limit, is_won, side) = match facts.order.side {
+        Side::Buy => (worst.max(market.ask), target > worst.max(market.ask), "above"),
+        Side::Sell => (worst.min(market.bid), target < worst.min(market.bid), "below"),
+    };
+    let finding = Finding::compared(target, limit, "price", CONTRACT);
+    Some(finding.unless(is_won, || format!("the target must lie {side} the worst entry and the market")))
 }

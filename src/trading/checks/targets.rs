@@ -3,9 +3,11 @@
 use super::{Finding, STATE, Subject};
 use crate::trading::order::{Order, OrderRole};
 use crate::wire::amount::Amount;
+use crate::wire::ids::Leg;
 use crate::wire::orders::Side;
 
-/// The order is open and not a protective stop, whose cancel would be a loosening. An order that has
+/// The order is open and neither a protective stop nor what takes the place of a refused one: to cancel these
+/// would be a loosening. An order that has
 /// already ended is a no-op, because the cancel may have crossed its last fill.
 pub(super) fn cancel_ok(subject: &Subject) -> Finding {
     let Some(order) = subject.target else {
@@ -17,11 +19,14 @@ pub(super) fn cancel_ok(subject: &Subject) -> Finding {
         finding.reason = Some(format!("nothing to do: `{}` is no longer open", closed.order_id).into());
         return finding;
     };
-    let is_stop = order.role == OrderRole::Protective;
-    let fault = is_stop.then(|| {
-        let id = order.order_id;
-        format!("`{id}` is a protective stop: tighten it, or exit the position and it goes with it")
-    });
+    let id = order.order_id;
+    let fault = if order.role == OrderRole::Protective {
+        Some(format!("`{id}` is a protective stop: tighten it, or exit the position and it goes with it"))
+    } else if id.leg == Leg::Flatten {
+        Some(format!("`{id}` closes what no stop protects: the venue refused the stop"))
+    } else {
+        None
+    };
     Finding::yes_no(fault, STATE)
 }
 

@@ -90,7 +90,9 @@ pub enum ImportError {
         reason: String,
     },
     /// The file holds funding rates.
-    #[error("{file} holds funding rates, which are not imported yet; import bars or quotes")]
+    #[error(
+        "{file} holds funding rates, which are not imported: send each as a `funding.update` when it is due"
+    )]
     Funding {
         /// The file.
         file: String,

@@ -2,11 +2,16 @@
 
 pub mod paper;
 
+mod filters;
+mod funding;
 mod quoting;
+mod room;
 mod settling;
 mod steps;
+mod watching;
 
-pub use paper::{on_rows, open_periods};
+pub use funding::{FundingError, on_funding};
+pub use paper::{end_day, on_rows, open_periods};
 pub use steps::{LeftOpen, Step};
 
 use super::fold::ApplyError;
@@ -36,3 +41,5 @@ pub enum VenueError {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_orders;

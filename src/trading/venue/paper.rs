@@ -4,32 +4,36 @@
 //! 1. what leaves at the market: exits of type market, and stops triggered by an earlier row;
 //! 2. entries, so that a position may be stopped out by the bar that opened it;
 //! 3. stops of positions, protective ones and exits of type stop;
-//! 4. resting limit exits, so that a bar that touches stop and target counts as stopped.
+//! 4. resting limit exits and targets, so that a bar that touches stop and target counts as stopped.
 //!
 //! What a bar opened was opened somewhere within it, so the same bar closes it only at prices that came
 //! later for certain: its protective stop starts from the entry's price where that is worse than the open,
 //! and exits reduce only what was held before.
 //!
 //! An order uses only bars that open, or quotes that stand, at or after it was accepted. Bars fill at most
-//! `volume_share` of their volume over all orders, rounded down to the lot; rows without a volume, and
-//! quotes, do not cap. What is left stays open; a stop that triggered fills on like a market order.
+//! `volume_share` of their volume over all orders, quotes at most the size on each side, rounded down to the
+//! lot; rows without volume or sizes do not cap. What is left stays open; a stop that triggered fills on like
+//! a market order.
 
 use std::collections::BTreeMap;
 
 use super::VenueError;
+use super::filters;
 use super::quoting::{Answer, Offer, Tape, answer};
+use super::room::Room;
 use super::steps::{Step, Steps};
 use crate::rules::Rulebook;
 use crate::rules::instruments::{Instrument, MarketSource};
-use crate::trading::book::{Baseline, Book, Last, Quote};
+use crate::trading::book::{Baseline, Book};
+use crate::trading::cancel;
 use crate::trading::change::Change;
 use crate::trading::conduct::disabling;
 use crate::trading::fold::ApplyError;
 use crate::trading::market::Row;
-use crate::trading::order::{Fill, Liquidity, Order, OrderRole};
+use crate::trading::order::{Fill, Liquidity, Order, OrderEnd, OrderRole};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
-use crate::wire::orders::{OrderType, Side};
+use crate::wire::ids::{Leg, OrderId, StrategyName, Symbol};
+use crate::wire::orders::{OrderType, Side, TimeInForce};
 use crate::wire::time::Time;
 
 /// Decimals that fees are rounded up to.
@@ -54,6 +58,15 @@ pub fn open_periods(book: &Book, rules: &Rulebook, now: Time) -> Vec<Change> {
     day.into_iter().chain(week).collect()
 }
 
+/// The end of orders in force for another UTC day than that of `now`. Another day is also a later one: a person
+/// has accepted a clock that was set back.
+pub fn end_day(book: &Book, now: Time) -> Vec<Change> {
+    let over = book.orders.values().filter(|order| {
+        order.time_in_force == TimeInForce::Day && order.accepted_at.day_start() != now.day_start()
+    });
+    over.flat_map(|order| cancel::close(book, order, OrderEnd::Expired, now)).collect()
+}
+
 /// Runs rows of one symbol against the book. Rows that are not newer than what the book knows are passed
 /// over, so the same rows may come twice. Applying the steps' changes in order to `book` gives the book
 /// that the venue worked on.
@@ -68,13 +81,7 @@ pub fn on_rows(
     rows: &[Row],
     now: Time,
 ) -> Result<Vec<Step>, VenueError> {
-    let instrument = rules
-        .instruments
-        .get(symbol)
-        .ok_or_else(|| VenueError::UnknownInstrument { symbol: symbol.clone() })?;
-    let steps = Steps::new(symbol.clone());
-    let (volume_left, opened) = (None, BTreeMap::new());
-    let mut run = Run { book: book.clone(), rules, instrument, now, steps, volume_left, opened };
+    let mut run = Run::new(book, rules, symbol, now)?;
     let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
     let possible_ms = now.ms().saturating_add(ahead_ms);
     let is_new = |book: &Book, row: &Row| is_new(book, symbol, row, possible_ms);
@@ -115,13 +122,15 @@ fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
 pub(super) struct Run<'a> {
     /// The working copy.
     pub(super) book: Book,
-    rules: &'a Rulebook,
-    instrument: &'a Instrument,
+    pub(super) rules: &'a Rulebook,
+    pub(super) instrument: &'a Instrument,
     /// The gate's clock.
     pub(super) now: Time,
-    steps: Steps,
-    /// What this bar's volume still lets fill; none: no cap.
-    volume_left: Option<Amount>,
+    pub(super) steps: Steps,
+    /// When the present row was known.
+    pub(super) row_time: Time,
+    /// What the present row still lets fill.
+    room: Room,
     /// What this bar has opened and no stop has closed yet, by the entry's line. Empty for quotes, which
     /// have no inside.
     opened: BTreeMap<u64, Opened>,
@@ -139,8 +148,23 @@ const GROUPS: [fn(&Order) -> bool; 4] = [
     |order| order.role != OrderRole::Entry && (order.order_type == OrderType::Market || order.triggered),
     |order| order.role == OrderRole::Entry,
     |order| order.role != OrderRole::Entry && order.order_type == OrderType::Stop && !order.triggered,
-    |order| order.role == OrderRole::Exit && order.order_type == OrderType::Limit,
+    |order| matches!(order.role, OrderRole::Exit | OrderRole::Target) && order.order_type == OrderType::Limit,
 ];
+
+impl<'a> Run<'a> {
+    pub(super) fn new(
+        book: &Book,
+        rules: &'a Rulebook,
+        symbol: &Symbol,
+        now: Time,
+    ) -> Result<Run<'a>, VenueError> {
+        let unknown = || VenueError::UnknownInstrument { symbol: symbol.clone() };
+        let instrument = rules.instruments.get(symbol).ok_or_else(unknown)?;
+        let steps = Steps::new(symbol.clone());
+        let (room, opened) = (Room::default(), BTreeMap::new());
+        Ok(Run { book: book.clone(), rules, instrument, now, steps, row_time: now, room, opened })
+    }
+}
 
 impl Run<'_> {
     /// Applies a change to the working copy and keeps it.
@@ -154,23 +178,62 @@ impl Run<'_> {
         let fault = |what: &'static str| VenueError::Row { row: index, what };
         let time = Time::from_ms(row.known_ms()).map_err(|_| fault("its time is outside the calendar"))?;
         let (tape, start_ms, source) = tape(row).map_err(fault)?;
+        self.row_time = time;
         if self.instrument.fills_from == source {
-            self.volume_left = self.volume_cap(row);
+            self.room = Room::of(row, self.instrument);
             self.opened.clear();
+            self.expire_of_earlier_days(start_ms)?;
+            self.refuse_exits(start_ms)?;
+            self.watch_gap(row, time)?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {
                     self.try_fill(order_id, &tape, time)?;
                 }
+            }
+            for order_id in self.reached(|order| order.time_in_force == TimeInForce::Ioc, start_ms) {
+                self.expire(order_id)?;
             }
         }
         self.market_moved(row, time)?;
         self.watch_equity()
     }
 
-    fn volume_cap(&self, row: &Row) -> Option<Amount> {
-        let Row::Bar { volume, .. } = row else { return None };
-        // A product that is not exact caps at nothing rather than at everything.
-        (*volume).map(|volume| volume.checked_mul(self.instrument.volume_share).unwrap_or(Amount::ZERO))
+    /// Ends day orders that were accepted on a day before the row's.
+    fn expire_of_earlier_days(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        let symbol = &self.instrument.symbol;
+        let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
+        let over = self.book.orders.values().filter(|order| {
+            order.time_in_force == TimeInForce::Day
+                && order.symbol == *symbol
+                && order.accepted_at.day_start() < start.day_start()
+        });
+        let over: Vec<OrderId> = over.map(|order| order.order_id).collect();
+        over.into_iter().try_for_each(|order_id| self.expire(order_id))
+    }
+
+    /// Ends an order whose time in force is over.
+    fn expire(&mut self, order_id: OrderId) -> Result<(), VenueError> {
+        let Some(order) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let changes = cancel::close(&self.book, order, OrderEnd::Expired, self.now);
+        changes.into_iter().try_for_each(|change| self.emit(change))
+    }
+
+    /// Refuses exits that have not begun to fill and do not meet the venue's filters.
+    fn refuse_exits(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        let is_new = |order: &Order| {
+            let sent = order.role == OrderRole::Exit && order.order_id.leg == Leg::Order;
+            sent && order.filled.is_zero() && !order.triggered
+        };
+        for order_id in self.reached(is_new, start_ms) {
+            let Some(order) = self.book.orders.get(&order_id) else { continue };
+            let key = (order.symbol.clone(), order.strategy.clone());
+            let held = self.book.positions.get(&key).map_or(Amount::ZERO, |held| held.size.abs());
+            if let Some(reason) = filters::refuses_exit(order, held, self.instrument) {
+                let at = self.now;
+                self.emit(Change::OrderRefused { order_id, reason, at })?;
+            }
+        }
+        Ok(())
     }
 
     /// Orders of a group that may use a row that starts at `start_ms`.
@@ -191,6 +254,9 @@ impl Run<'_> {
         // trigger and end the entry that it waits for.
         let open = self.book.orders.get(&order_id).filter(|order| order.leaves().is_positive());
         let Some(order) = open.cloned() else { return Ok(()) };
+        if order.role == OrderRole::Entry && self.book.halted_symbols.contains_key(&order.symbol) {
+            return Ok(());
+        }
         let quote = self.book.markets.get(&order.symbol).and_then(|market| market.quote.as_ref());
         // A quote of the very instant of acceptance was known before the order was.
         let rested = quote.is_some_and(|quote| quote.time > order.accepted_at);
@@ -207,6 +273,7 @@ impl Run<'_> {
             self.emit(Change::OrderTriggered { order_id })?;
             if order.role == OrderRole::Protective {
                 self.end_entry_of(&order)?;
+                self.retire(order.order_id.target())?;
             }
         }
         let is_bar = matches!(tape, Tape::Bar { .. });
@@ -236,14 +303,18 @@ impl Run<'_> {
             (Some(reducible), OrderRole::Exit) => {
                 order.leaves().min(self.held_before(&order.strategy, reducible))
             }
-            (Some(reducible), _) => order.leaves().min(reducible),
+            (Some(reducible), OrderRole::Target) => {
+                let own = self.opened.get(&order.order_id.seq).map_or(Amount::ZERO, |opened| opened.size);
+                let before = order.leaves().checked_sub(own).unwrap_or(Amount::ZERO);
+                before.min(self.held_before(&order.strategy, reducible))
+            }
+            (Some(reducible), OrderRole::Entry | OrderRole::Protective) => order.leaves().min(reducible),
             (None, OrderRole::Entry) => order.leaves(),
             // Reduce-only: without a position there is nothing to do.
-            (None, OrderRole::Exit | OrderRole::Protective) => Amount::ZERO,
+            (None, OrderRole::Exit | OrderRole::Protective | OrderRole::Target) => Amount::ZERO,
         };
-        let Some(size) = self.within_volume(wanted).filter(|size| size.is_positive()) else {
-            return Ok(false);
-        };
+        let size = self.room.within(order.side, wanted, self.instrument.lot);
+        let Some(size) = size.filter(|size| size.is_positive()) else { return Ok(false) };
         let fill = match self.fill_of(order, offer, size, time) {
             Ok(fill) => fill,
             Err(error @ ApplyError::Arithmetic { .. }) => {
@@ -256,12 +327,12 @@ impl Run<'_> {
         if let Some(disabled) = disabling(&self.book, self.rules, &order.strategy, time) {
             self.emit(disabled)?;
         }
-        self.volume_left = self.volume_left.and_then(|left| left.checked_sub(size));
-        let opened = if reducible.is_some() { Amount::ZERO } else { size };
+        self.room.take(order.side, size);
+        let (opened, reduced) = if reducible.is_some() { (Amount::ZERO, size) } else { (size, Amount::ZERO) };
         if is_bar {
             self.remember(order, offer.price, size, opened);
         }
-        self.settle(order, opened, reducible.is_some())?;
+        self.settle(order, opened, reduced)?;
         Ok(true)
     }
 
@@ -304,13 +375,6 @@ impl Run<'_> {
         }
     }
 
-    /// `wanted`, or what the bar's volume leaves of it in whole lots.
-    fn within_volume(&self, wanted: Amount) -> Option<Amount> {
-        let Some(left) = self.volume_left.filter(|left| *left < wanted) else { return Some(wanted) };
-        let lot = self.instrument.lot;
-        if lot.is_zero() { Some(left) } else { left.round_down_to(lot) }
-    }
-
     fn fill_of(&self, order: &Order, offer: &Offer, size: Amount, time: Time) -> Result<Fill, ApplyError> {
         let rate = match offer.liquidity {
             Liquidity::Maker => self.instrument.maker_fee,
@@ -336,46 +400,6 @@ impl Run<'_> {
         };
         fill.realised = self.book.fill_effect(&fill)?.realised;
         Ok(fill)
-    }
-
-    fn market_moved(&mut self, row: &Row, time: Time) -> Result<(), VenueError> {
-        let (last, quote) = match *row {
-            Row::Bar { close, volume, .. } => (Some(Last { price: close, volume, time }), None),
-            Row::Quote { bid, ask, .. } => (None, Some(Quote { bid, ask, time })),
-        };
-        let symbol = self.instrument.symbol.clone();
-        self.book.apply(&Change::MarketMoved { symbol, last: last.clone(), quote: quote.clone() })?;
-        self.steps.market(last, quote);
-        Ok(())
-    }
-
-    /// Raises the peak and latches the drawdown, after every row, so that no dip inside a step is missed.
-    /// The limit is reached when peak - equity >= max_drawdown x peak.
-    fn watch_equity(&mut self) -> Result<(), VenueError> {
-        let Some(equity) = self.book.equity_last_known(self.rules) else { return Ok(()) };
-        let peak = match self.book.account.peak_equity {
-            Some(peak) if peak >= equity => peak,
-            _ => {
-                self.book.apply(&Change::PeakRaised { equity })?;
-                self.steps.peak(equity);
-                equity
-            }
-        };
-        let is_latched = self.book.account.drawdown_since.is_some();
-        // Nothing can be drawn down from a peak that is not above 0.
-        if is_latched || !peak.is_positive() {
-            return Ok(());
-        }
-        let limit = peak.checked_mul(self.rules.safety.max_drawdown);
-        let drawdown = peak.checked_sub(equity);
-        // What cannot be compared counts as reached.
-        let is_within = limit.zip(drawdown).is_some_and(|(limit, drawdown)| drawdown < limit);
-        if !is_within {
-            let change = Change::DrawdownLatched { at: self.now, equity };
-            self.book.apply(&change)?;
-            self.steps.latched(change);
-        }
-        Ok(())
     }
 }
 

@@ -72,8 +72,9 @@ fn at_market(side: Side, tape: &Tape, instrument: &Instrument) -> Option<Amount>
     worse(slipped(near, side, instrument.slippage), side, instrument)
 }
 
-/// Bars: at the open if the open is at the limit or better, as taker; else at the limit if the bar went
-/// through it, as maker. Quotes: at the limit as maker if it rested, else at the quote as taker.
+/// Bars: if the open is at the limit or better, what a market order would get there, but never worse than the
+/// limit, as taker; else at the limit if the bar went through it, as maker. Quotes: at the limit as maker if
+/// it rested, else at the quote as taker.
 fn at_limit(side: Side, limit: Amount, tape: &Tape, rested: bool, instrument: &Instrument) -> Answer {
     let is_within = |price: Amount| match side {
         Side::Buy => price <= limit,
@@ -89,10 +90,12 @@ fn at_limit(side: Side, limit: Amount, tape: &Tape, rested: bool, instrument: &I
         if rested && matches!(tape, Tape::Quote { .. }) {
             return offer(Some(limit), Liquidity::Maker);
         }
-        // Rounding against the order must not carry the price past its limit.
-        let price =
-            worse(Some(near), side, instrument).map(|price| if is_within(price) { price } else { limit });
-        return offer(price, Liquidity::Taker);
+        let cost = match tape {
+            Tape::Bar { .. } => at_market(side, tape, instrument),
+            Tape::Quote { .. } => worse(Some(near), side, instrument),
+        };
+        // Neither spread, slippage nor rounding may carry the price past its limit.
+        return offer(cost.map(|price| if is_within(price) { price } else { limit }), Liquidity::Taker);
     }
     if is_passed { offer(Some(limit), Liquidity::Maker) } else { Answer::NotReached }
 }

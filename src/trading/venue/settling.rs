@@ -1,36 +1,129 @@
 //! What follows a fill: protective stops follow the position, and nothing is left that could reduce a
 //! position that is gone.
 
-use super::VenueError;
 use super::paper::Run;
+use super::{VenueError, filters};
 use crate::trading::change::Change;
 use crate::trading::fold::ApplyError;
 use crate::trading::order::{Order, OrderEnd, OrderRole};
 use crate::trading::risk::stops_of;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
+use crate::wire::orders::{OrderType, TimeInForce};
 
 impl Run<'_> {
     /// Settles after `order` (as it was before the fill) filled `opened` in its own direction and
     /// `reduced` against the position; one of them is 0.
-    pub(super) fn settle(&mut self, order: &Order, opened: Amount, reduced: bool) -> Result<(), VenueError> {
+    pub(super) fn settle(
+        &mut self,
+        order: &Order,
+        opened: Amount,
+        reduced: Amount,
+    ) -> Result<(), VenueError> {
         if opened.is_positive() {
-            self.grow_stop(order.order_id.stop(), opened)?;
+            self.grow_stop(order, opened)?;
+            self.grow_target(order, opened)?;
         }
         let is_done = self.book.orders.get(&order.order_id).is_some_and(|now| now.leaves().is_zero());
         if is_done {
             self.close(order.order_id, OrderEnd::Filled)?;
         }
-        if reduced {
+        if reduced.is_positive() {
+            if order.role == OrderRole::Target {
+                self.end_entry_of(order)?;
+                self.shrink_own_stop(order, reduced)?;
+            }
             self.shrink_stops(order)?;
         }
-        self.retire_idle(order)
+        self.retire_idle(order)?;
+        self.match_targets(order)
     }
 
-    fn grow_stop(&mut self, stop_id: OrderId, by: Amount) -> Result<(), VenueError> {
-        let Some(stop) = self.book.orders.get(&stop_id) else { return Ok(()) };
+    fn grow_stop(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
+        let order_id = entry.order_id.stop();
+        let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
+        if stop.leaves().is_zero()
+            && let Some(reason) = filters::refuses_stop(stop, entry.size, self.instrument)
+        {
+            return self.flatten(entry, by, reason);
+        }
         let size = exact(stop.size.checked_add(by))?;
-        self.emit(Change::StopResized { order_id: stop_id, size })
+        self.emit(Change::StopResized { order_id, size })
+    }
+
+    /// The target grows with the stop. If the venue refuses it, the stop stays.
+    fn grow_target(&mut self, entry: &Order, by: Amount) -> Result<(), VenueError> {
+        let order_id = entry.order_id.target();
+        let Some(target) = self.book.orders.get(&order_id) else { return Ok(()) };
+        if target.leaves().is_zero()
+            && let Some(reason) = filters::refuses_target(target, self.instrument)
+        {
+            let at = self.now;
+            return self.emit(Change::OrderRefused { order_id, reason, at });
+        }
+        let size = exact(target.size.checked_add(by))?;
+        self.emit(Change::StopResized { order_id, size })
+    }
+
+    /// What a target has closed needs its stop no more.
+    fn shrink_own_stop(&mut self, target: &Order, by: Amount) -> Result<(), VenueError> {
+        let order_id = target.order_id.stop();
+        let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
+        let size = exact(stop.size.checked_sub(by.min(stop.leaves())))?;
+        self.emit(Change::StopResized { order_id, size })
+    }
+
+    /// A target closes what its stop protects, and goes with it.
+    fn match_targets(&mut self, order: &Order) -> Result<(), VenueError> {
+        let own =
+            self.book.orders.values().filter(|other| {
+                other.role == OrderRole::Target && other.is_of(&order.strategy, &order.symbol)
+            });
+        let targets: Vec<Order> = own.cloned().collect();
+        for target in targets {
+            let order_id = target.order_id;
+            let Some(stop) = self.book.orders.get(&order_id.stop()) else {
+                self.close(order_id, OrderEnd::Retired)?;
+                continue;
+            };
+            let size = exact(target.filled.checked_add(stop.leaves()))?;
+            if size != target.size {
+                self.emit(Change::StopResized { order_id, size })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Closes an order that has nothing left to do, if it is open.
+    pub(super) fn retire(&mut self, order_id: OrderId) -> Result<(), VenueError> {
+        if self.book.orders.contains_key(&order_id) {
+            self.close(order_id, OrderEnd::Retired)?;
+        }
+        Ok(())
+    }
+
+    /// The venue refused the stop: nothing more of the entry is opened, and what it has just opened leaves at
+    /// the market from the next row on.
+    fn flatten(&mut self, entry: &Order, opened: Amount, reason: String) -> Result<(), VenueError> {
+        let at = self.now;
+        self.emit(Change::OrderRefused { order_id: entry.order_id.stop(), reason, at })?;
+        self.retire(entry.order_id.target())?;
+        self.close(entry.order_id, OrderEnd::Cancelled)?;
+        self.emit(Change::OrderPlaced(Order {
+            order_id: entry.order_id.flatten(),
+            side: entry.side.opposite(),
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size: opened,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at: self.row_time,
+            time_in_force: TimeInForce::Gtc,
+            ..entry.clone()
+        }))
     }
 
     /// Takes what the stops protect beyond the position from the oldest first.
@@ -74,20 +167,16 @@ impl Run<'_> {
                     let size = other.filled;
                     self.emit(Change::StopResized { order_id: other.order_id, size })?;
                 }
-                OrderRole::Entry | OrderRole::Exit | OrderRole::Protective => {}
+                OrderRole::Entry | OrderRole::Exit | OrderRole::Protective | OrderRole::Target => {}
             }
         }
         Ok(())
     }
 
-    /// A protective stop that triggers ends its trade: what its entry has not filled yet would only be
-    /// bought to be sold again.
+    /// A protective stop that triggers, or a target that fills, ends its trade: what its entry has not filled
+    /// yet would only be bought to be sold again.
     pub(super) fn end_entry_of(&mut self, stop: &Order) -> Result<(), VenueError> {
-        let entry_id = OrderId::of_line(stop.order_id.seq);
-        if self.book.orders.contains_key(&entry_id) {
-            self.close(entry_id, OrderEnd::Retired)?;
-        }
-        Ok(())
+        self.retire(stop.order_id.entry())
     }
 
     fn close(&mut self, order_id: OrderId, end: OrderEnd) -> Result<(), VenueError> {

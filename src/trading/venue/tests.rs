@@ -21,13 +21,16 @@ fn entries_fill_on_bars() {
     // Market: open x 1.0005 x 1.001 up to the tick; fee 0.1% of the notional.
     check(&buy("0.01"), ["6800"; 4], &["o-1 buy 0.01@6810.3 0.068103"]);
     check(&sell("0.01"), ["6800"; 4], &["o-1 sell 0.01@6789.8 0.067898"]);
-    // Limit: at a better open as taker, else at the limit as maker, only if the bar goes through it.
-    check(&limit(buy("0.01"), "6790"), ["6789.9", "6800", "6780", "6800"], &["o-1 buy 0.01@6789.9 0.067899"]);
+    // A resting one: at the limit as maker, only if the bar goes through it.
+    // A limit that is marketable at the open pays half spread and slippage too, but never past its price.
+    check(&limit(buy("0.01"), "6790"), ["6789.9", "6800", "6780", "6800"], &["o-1 buy 0.01@6790 0.0679"]);
+    check(&limit(buy("0.01"), "6790"), ["6750", "6800", "6750", "6800"], &["o-1 buy 0.01@6760.2 0.067602"]);
     check(&limit(buy("0.01"), "6790"), ["6800", "6800", "6789.9", "6800"], &["o-1 buy 0.01@6790 0.01358"]);
     check(&limit(buy("0.01"), "6790"), ["6800", "6800", "6790", "6800"], &[]);
     check(&limit(sell("0.01"), "6810"), ["6800", "6810.1", "6800", "6800"], &["o-1 sell 0.01@6810 0.01362"]);
     check(&limit(sell("0.01"), "6810"), ["6800", "6810", "6800", "6800"], &[]);
-    check(&limit(sell("0.01"), "6810"), ["6811", "6811", "6800", "6800"], &["o-1 sell 0.01@6811 0.06811"]);
+    check(&limit(sell("0.01"), "6810"), ["6811", "6811", "6800", "6800"], &["o-1 sell 0.01@6810 0.0681"]);
+    check(&limit(sell("0.01"), "6810"), ["6850", "6850", "6800", "6800"], &["o-1 sell 0.01@6839.7 0.068397"]);
     // Stop: at a gapping open, else at the trigger, slipped.
     check(&stop(buy("0.01"), "6820"), ["6800", "6820", "6800", "6800"], &["o-1 buy 0.01@6826.9 0.068269"]);
     check(&stop(buy("0.01"), "6820"), ["6830", "6840", "6830", "6830"], &["o-1 buy 0.01@6836.9 0.068369"]);
@@ -169,7 +172,7 @@ fn a_resting_exit_is_clamped_to_the_position_it_finds() {
     assert_eq!(world.position(), a("0.003"));
     assert_eq!(world.book.orders[&OrderId::of_line(1).stop()].leaves(), a("0.003"));
     let changes = world.flat("6950");
-    assert_eq!(fills(&changes), ["o-2 sell 0.003@6950 0.02085"]);
+    assert_eq!(fills(&changes), ["o-2 sell 0.003@6939.5 0.0208185"]);
     assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
 }
 
@@ -352,11 +355,11 @@ fn an_exit_reduces_nothing_that_the_same_bar_opened() {
     assert_eq!(fills(&world.bar("6750", "6750", "6690", "6700")), ["o-1-stop sell 0.01@6693.3 0.066933"]);
     world.flat("6880");
     world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6600", 2), "6850"));
-    // At the open of 6905 there was 0.01 to sell; what was bought at 6850 came later.
+    // At the open of 6905, 6898.1 with its costs, there was 0.01 to sell; what was bought at 6850 came later.
     let changes = world.bar("6905", "6905", "6840", "6845");
-    assert_eq!(fills(&changes), ["o-4 buy 0.01@6850 0.0137", "o-3 sell 0.01@6905 0.06905"]);
+    assert_eq!(fills(&changes), ["o-4 buy 0.01@6850 0.0137", "o-3 sell 0.01@6900 0.069"]);
     assert_eq!(world.book.orders[&exit].leaves(), a("0.01"));
-    assert_eq!(fills(&world.flat("6905")), ["o-3 sell 0.01@6905 0.06905"]);
+    assert_eq!(fills(&world.flat("6905")), ["o-3 sell 0.01@6900 0.069"]);
     assert!(world.book.orders.is_empty() && world.book.positions.is_empty());
 }
 
@@ -397,4 +400,123 @@ fn a_clock_that_was_set_back_leaves_stops_and_the_daily_loss_at_work() {
     assert!(world.row_of(&buy("0.01"), "duplicate_order").passed);
     world.accepted(&buy("0.01"));
     assert!(!world.row_of(&buy("0.01"), "duplicate_order").passed);
+}
+
+#[test]
+fn a_quote_fills_at_most_the_size_it_shows_on_that_side() {
+    let mut world = World::new();
+    let sized = |world: &mut World, bid_size: Option<&str>, ask_size: Option<&str>| {
+        world.wait(1000);
+        let (bid, ask, time_ms) = (a("200"), a("200.2"), world.now.ms());
+        let row = Row::Quote { time_ms, bid, ask, bid_size: bid_size.map(a), ask_size: ask_size.map(a) };
+        let steps = world.rows(&eth(), &[row]);
+        fills(&steps.into_iter().flat_map(|step| step.changes).collect::<Vec<_>>())
+    };
+    world.accepted(&market_order("trend", "ETH-USD", "buy", "0.1", "197", 0));
+    world.accepted(&market_order("mean", "ETH-USD", "buy", "0.1", "197", 0));
+    // 0.125 in whole lots, the older order first; the bid's size is for sales only.
+    let told = sized(&mut world, Some("0"), Some("0.125"));
+    assert_eq!(told, ["o-1 buy 0.1@200.41 0.020041", "o-2 buy 0.02@200.41 0.0040082"]);
+    assert!(sized(&mut world, None, Some("0.009")).is_empty());
+    world.accepted(&market_order("trend", "ETH-USD", "sell", "0.1", "1", 0));
+    // Each side has its own.
+    let told = sized(&mut world, Some("0.03"), Some("0.05"));
+    assert_eq!(told, ["o-3 sell 0.03@199.8 0.005994", "o-2 buy 0.05@200.41 0.0100205"]);
+    let told = sized(&mut world, None, None);
+    assert_eq!(told, ["o-3 sell 0.07@199.8 0.013986", "o-2 buy 0.03@200.41 0.0060123"]);
+}
+
+fn refusals(changes: &[Change]) -> Vec<String> {
+    let told = |change: &Change| match change {
+        Change::OrderRefused { order_id, reason, .. } => Some(format!("{order_id}: {reason}")),
+        _ => None,
+    };
+    changes.iter().filter_map(told).collect()
+}
+
+/// The filters that a person may change between the gate's check and the first fill.
+#[test]
+fn a_refused_stop_takes_its_entry_back() {
+    type Edit = fn(&mut crate::rules::instruments::Instrument);
+    let edits: [(Edit, &str); 4] = [
+        (|rule| rule.tick = a("0.7"), "o-1-stop: its price 6700 is not a multiple of the tick 0.7"),
+        (|rule| rule.lot = a("0.004"), "o-1-stop: its size 0.01 is not a multiple of the lot 0.004"),
+        (|rule| rule.min_size = a("0.02"), "o-1-stop: its size 0.01 is below the smallest size 0.02"),
+        (|rule| rule.min_notional = a("68"), "o-1-stop: it is worth less than the smallest notional 68"),
+    ];
+    for (edit, reason) in edits {
+        let mut world = World::new();
+        let entry = world.accepted(&buy("0.01"));
+        edit(world.rules.instruments.get_mut(&btc()).unwrap());
+        // A part of the entry fills; nothing more of it may, and the part leaves at the next open.
+        let changes = world.bar_of("6800", "6800", "6800", "6800", Some("0.045"));
+        assert_eq!(fills(&changes).len(), 1, "{reason}");
+        assert_eq!(refusals(&changes), [reason]);
+        let left: Vec<_> = world.book.orders.values().map(|order| (order.order_id, order.leaves())).collect();
+        assert_eq!(left, [(entry.flatten(), world.position())]);
+        assert!(!world.cancel(entry.flatten()).accepted, "what closes the unprotected is not cancelled");
+        let changes = world.flat("6790");
+        assert_eq!(fills(&changes).len(), 1);
+        assert!(world.book.orders.is_empty() && world.book.positions.is_empty(), "{reason}");
+    }
+}
+
+/// What bars of one import bring about must not wait for the next import.
+#[test]
+fn the_exit_in_place_of_a_refused_stop_uses_the_very_next_bar() {
+    let mut world = World::new();
+    world.accepted(&buy("0.01"));
+    world.rules.instruments.get_mut(&btc()).unwrap().tick = a("0.7");
+    let bars: Vec<Row> = (0..3)
+        .map(|n| Row::Bar {
+            open_ms: world.now.ms() + n * 60_000,
+            interval_ms: 60_000,
+            open: a("6800"),
+            high: a("6800"),
+            low: a("6800"),
+            close: a("6800"),
+            volume: None,
+        })
+        .collect();
+    world.wait(180_000);
+    let steps = world.rows(&btc(), &bars);
+    let changes: Vec<Change> = steps.into_iter().flat_map(|step| step.changes).collect();
+    let told = fills(&changes);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[1].starts_with("o-1-flatten sell 0.01@"), "{told:?}");
+    let times: Vec<i64> = changes
+        .iter()
+        .filter_map(|change| match change {
+            Change::OrderFilled(fill) => Some(fill.market_time.ms()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(times[1] - times[0], 60_000);
+}
+
+#[test]
+fn the_venue_refuses_exits_off_its_tick_or_lot_and_never_for_being_small() {
+    let mut world = World::holding("0.01");
+    let rule = |world: &mut World| world.rules.instruments.get_mut(&btc()).unwrap().clone();
+    let kept = rule(&mut world);
+    let resting = world.accepted(&limit(sell("0.003"), "6900"));
+    let market = world.accepted(&sell("0.003"));
+    let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
+    (instrument.tick, instrument.lot) = (a("0.7"), a("0.002"));
+    let changes = world.flat("6800");
+    assert_eq!(
+        refusals(&changes),
+        [
+            format!("{resting}: its price 6900 is not a multiple of the tick 0.7"),
+            format!("{market}: its size 0.003 is not a multiple of the lot 0.002"),
+        ]
+    );
+    assert!(fills(&changes).is_empty());
+    // All that is left goes, whatever lot and notional.
+    *world.rules.instruments.get_mut(&btc()).unwrap() = kept;
+    world.accepted(&sell("0.01"));
+    let instrument = world.rules.instruments.get_mut(&btc()).unwrap();
+    (instrument.lot, instrument.min_size, instrument.min_notional) = (a("0.004"), a("1"), a("100000"));
+    assert_eq!(fills(&world.flat("6800")).len(), 1);
+    assert!(world.book.positions.is_empty());
 }
