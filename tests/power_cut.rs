@@ -13,11 +13,14 @@ mod image;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::SIGBUS;
 
 use common::prepared::{Base, copy, edit, flat, shelf};
 use common::spools::{Dropped, Ended, Settled, answers_in, check_now, check_settled};
@@ -240,9 +243,11 @@ impl Trial<'_> {
     /// that is gone for a ledger that is damaged.
     fn ended(&self, what: &str, status: Option<ExitStatus>) -> String {
         let said = fs::read_to_string(self.beside.join("stderr")).unwrap();
-        match status.map(|status| status.code()) {
+        match status.map(|status| (status.code(), status.signal())) {
             None => format!("{what}: killed"),
-            Some(Some(code)) if code == 0 || code == 6 => format!("{what}: exit {code}"),
+            Some((Some(code), _)) if code == 0 || code == 6 => format!("{what}: exit {code}"),
+            // SQLite maps a file beside the index: a page of it that the disk no longer gives is a signal, no error.
+            Some((None, Some(SIGBUS))) => format!("{what}: SIGBUS"),
             other => panic!("{what} ended with {other:?} when its disk was gone: {said}"),
         }
     }
