@@ -15,12 +15,11 @@ use spoolgate::home::read::real_seams;
 use spoolgate::ledger::note::VerifierKey;
 use spoolgate::ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::{DomainPart, Principal};
 use spoolgate::wire::orders::CheckResult;
 
-use super::handover::{self, Handed, Person};
+use super::handover::{self, Person};
 use super::output::Output;
 use super::sign;
 
@@ -113,11 +112,7 @@ struct Answered {
 fn ask(home: &Path, action: &str, args: &AskArgs, output: &Output) -> Result<Exit> {
     let key = sign::key_of(home, &args.source, args.key.as_deref())?;
     let body = sign::read_text(&args.file, "body")?;
-    let request = handover::sign(&key, &args.source, action, &body, None, args.id.as_deref(), None)?;
-    let answer: Option<Answer> = match handover::decide(home, request.to_json().as_bytes())? {
-        Handed::Answered(bytes) => Some(serde_json::from_slice(&bytes).context("the gate's answer")?),
-        Handed::TimedOut => None,
-    };
+    let answer = handover::ask_with(home, &key, &args.source, action, &body, args.id.as_deref())?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
     let said = said.and_then(|data| serde_json::from_str::<Answered>(data.get()).ok());
     if let Some(said) = said.filter(|_| !output.is_json()) {

@@ -2,12 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
-use spoolgate::wire::answer::Answer;
+use anyhow::Result;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::control::ControlResponse;
 
-use super::handover::{self, Handed, Person};
+use super::handover::{self, Person};
 use super::output::Output;
 use super::sign;
 
@@ -38,11 +37,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Apply(ApplyArgs { file, by, key }) = command;
     let payload = sign::read_text(file, "decision")?;
     let key = sign::key_of(home, &by.person, key.as_deref())?;
-    let envelope = handover::sign(&key, &by.person, "control.apply", &payload, None, None, None)?;
-    let answer: Option<Answer> = match handover::decide(home, envelope.to_json().as_bytes())? {
-        Handed::Answered(bytes) => Some(serde_json::from_slice(&bytes).context("the gate's answer")?),
-        Handed::TimedOut => None,
-    };
+    let answer = handover::ask_with(home, &key, &by.person, "control.apply", &payload, None)?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
     let said = said.and_then(|data| serde_json::from_str::<ControlResponse>(data.get()).ok());
     if let Some(said) = said.filter(|_| !output.is_json()) {

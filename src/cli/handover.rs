@@ -166,8 +166,19 @@ pub fn ask(
     payload: &impl Serialize,
 ) -> Result<Option<Answer>> {
     let key = persons_key(home, person)?;
-    let payload = serde_json::to_string(payload)?;
-    let envelope = sign(&key, person, action, &payload, None, None, None)?;
+    ask_with(home, &key, person, action, &serde_json::to_string(payload)?, None)
+}
+
+/// The same of anybody whose key is at hand; `id` is that of the request, absent a random one.
+pub fn ask_with(
+    home: &Path,
+    key: &SignKey,
+    source: &Principal,
+    action: &str,
+    payload: &str,
+    id: Option<&str>,
+) -> Result<Option<Answer>> {
+    let envelope = sign(key, source, action, payload, None, id, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
         Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
         Handed::TimedOut => Ok(None),
