@@ -1,5 +1,6 @@
 //! The prices that checks measure an order by. `planned_entry` is the agent's claim and is not among them.
 
+use super::order::Order;
 use super::valuation::TwoSided;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, Side};
@@ -13,6 +14,14 @@ pub struct Terms {
     pub order_type: OrderType,
     /// Limit price or trigger; none for market orders.
     pub own_price: Option<Amount>,
+}
+
+impl Terms {
+    /// An open order's: a stop order that has triggered is a market order by now.
+    pub fn of_open(order: &Order) -> Terms {
+        let order_type = if order.triggered { OrderType::Market } else { order.order_type };
+        Terms { side: order.side, order_type, own_price: order.price.or(order.trigger) }
+    }
 }
 
 /// The price that notionals count at: buys max(ask, limit or trigger), sells max(bid, limit or trigger).
@@ -58,9 +67,9 @@ pub fn worst_entry(terms: &Terms, market: &TwoSided, slip: Amount) -> Option<Amo
 
 /// The price that an entry takes cash at: buys their worst entry, sells their notional price, because what they
 /// open is bought back.
-pub fn cost_price(terms: &Terms, market: &TwoSided, slip: Amount) -> Option<Amount> {
+pub fn cost_price(terms: &Terms, market: &TwoSided, worst_entry: Option<Amount>) -> Option<Amount> {
     match terms.side {
-        Side::Buy => worst_entry(terms, market, slip),
+        Side::Buy => worst_entry,
         Side::Sell => Some(notional_price(terms, market)),
     }
 }

@@ -2,12 +2,9 @@
 
 use super::book::Book;
 use super::order::{Order, OrderRole, Position};
-use super::pricing::{self, Terms};
-use super::valuation::TwoSided;
 use crate::rules::instruments::Instrument;
 use crate::rules::safety::Safety;
 use crate::wire::amount::Amount;
-use crate::wire::orders::OrderType;
 
 /// Risk of `size` entered at `entry` with its stop at `stop`:
 /// (|entry - stop| + taker_fee x (entry + stop) + stop_slippage x stop) x size x multiplier.
@@ -47,19 +44,15 @@ pub fn of_position(
     each_size.checked_add(mark.checked_mul(unprotected)?)?.checked_mul(instrument.multiplier)
 }
 
-/// Risk of what is left of an open entry, at its own worst price down to its stop; without a stop its
-/// whole notional.
+/// Risk of what is left of an open entry, entered at `entry`, its own worst price, down to its stop; without a
+/// stop its whole notional.
 pub fn of_pending(
     book: &Book,
     order: &Order,
-    market: &TwoSided,
+    entry: Amount,
     instrument: &Instrument,
     safety: &Safety,
 ) -> Option<Amount> {
-    // A triggered stop order is a market order by now.
-    let order_type = if order.triggered { OrderType::Market } else { order.order_type };
-    let terms = Terms { side: order.side, order_type, own_price: order.price.or(order.trigger) };
-    let entry = pricing::worst_entry(&terms, market, safety.entry_slippage)?;
     match book.orders.get(&order.order_id.stop()).and_then(|stop| stop.trigger) {
         Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
         None => entry.checked_mul(order.leaves())?.checked_mul(instrument.multiplier),

@@ -14,11 +14,12 @@ use crate::trading::risk;
 use crate::trading::valuation::{TwoSided, is_fresh};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{StrategyName, Symbol};
-use crate::wire::orders::{OrderType, Side};
+use crate::wire::orders::Side;
 
 /// What does not depend on the size of the order, kept from its first use on.
 #[derive(Clone, Debug, Default)]
 pub struct Around {
+    pending: OnceCell<Vec<Pending>>,
     risks: OnceCell<Option<Vec<Amount>>>,
     open_risk: OnceCell<Result<Amount, Finding>>,
     own: OnceCell<Option<Open>>,
@@ -27,6 +28,19 @@ pub struct Around {
     others_of_strategy: OnceCell<Result<Amount, Finding>>,
     free: OnceCell<Result<Amount, Finding>>,
     left_to_lose: OnceCell<Result<Amount, &'static str>>,
+}
+
+/// A working entry of the book, as limits count it.
+#[derive(Clone, Debug)]
+struct Pending {
+    /// Whether this order adds to it: same symbol, strategy and side.
+    is_added_to: bool,
+    /// What nobody knows of its market; nothing below is known then.
+    unknown: Option<Finding>,
+    /// What it could lose down to its stop, account currency. None if not exact.
+    risk: Option<Amount>,
+    /// What it takes of the cash, account currency. None if not exact.
+    cost: Option<Amount>,
 }
 
 /// What all symbols but the order's add up to, account currency.
@@ -69,14 +83,18 @@ impl Around {
         subject: &Subject,
         facts: &OrderFacts,
         instrument: &Instrument,
-        market: &TwoSided,
     ) -> Option<&[Amount]> {
-        self.risks.get_or_init(|| other_risks(subject, facts, instrument, market)).as_deref()
+        self.risks.get_or_init(|| other_risks(subject, facts, instrument)).as_deref()
     }
 
     /// Risk of every position down to its stops and of every pending entry, account currency.
-    pub(super) fn open_risk(&self, subject: &Subject) -> Result<Amount, Finding> {
-        self.open_risk.get_or_init(|| open_risk(subject)).clone()
+    pub(super) fn open_risk(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, Finding> {
+        self.open_risk.get_or_init(|| open_risk(subject, facts)).clone()
+    }
+
+    /// Every working entry, by order id.
+    fn pending(&self, subject: &Subject, facts: &OrderFacts) -> &[Pending] {
+        self.pending.get_or_init(|| pending(subject, facts))
     }
 
     /// The order's own symbol, over all strategies.
@@ -110,17 +128,43 @@ impl Around {
     }
 
     /// Cash that neither shorts nor working entries need, account currency.
-    pub(super) fn free(&self, subject: &Subject) -> Result<Amount, Finding> {
-        self.free.get_or_init(|| free(subject)).clone()
+    pub(super) fn free(&self, subject: &Subject, facts: &OrderFacts) -> Result<Amount, Finding> {
+        self.free.get_or_init(|| free(subject, facts)).clone()
     }
 }
 
-fn other_risks(
-    subject: &Subject,
-    facts: &OrderFacts,
-    instrument: &Instrument,
-    market: &TwoSided,
-) -> Option<Vec<Amount>> {
+/// What each working entry of the book comes to. Those of one symbol see one market.
+fn pending(subject: &Subject, facts: &OrderFacts) -> Vec<Pending> {
+    let (book, asked) = (subject.book, facts.order);
+    let mut seen: Option<(&Symbol, Result<(&Instrument, TwoSided), Finding>)> = None;
+    let mut entries = Vec::new();
+    for order in book.orders.values().filter(|order| order.role == OrderRole::Entry) {
+        let known = match &seen {
+            Some((symbol, known)) if **symbol == order.symbol => known,
+            _ => {
+                let instrument = configured(subject, &order.symbol);
+                let known = instrument.and_then(|found| Ok((found, fresh_market(subject, found)?)));
+                &seen.insert((&order.symbol, known)).1
+            }
+        };
+        let is_added_to = order.side == asked.side && order.is_of(&asked.strategy, &asked.symbol);
+        entries.push(match known {
+            Ok((instrument, market)) => {
+                let safety = &subject.rules.safety;
+                let terms = Terms::of_open(order);
+                let entry = pricing::worst_entry(&terms, market, safety.entry_slippage);
+                let risk = entry.and_then(|entry| risk::of_pending(book, order, entry, instrument, safety));
+                let price = pricing::cost_price(&terms, market, entry);
+                let cost = price.and_then(|price| cost(price, order.leaves(), instrument));
+                Pending { is_added_to, unknown: None, risk, cost }
+            }
+            Err(unknown) => Pending { is_added_to, unknown: Some(unknown.clone()), risk: None, cost: None },
+        });
+    }
+    entries
+}
+
+fn other_risks(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> Option<Vec<Amount>> {
     let (book, safety, order) = (subject.book, &subject.rules.safety, facts.order);
     let mut risks = Vec::new();
     let key = (order.symbol.clone(), order.strategy.clone());
@@ -128,30 +172,25 @@ fn other_risks(
         let (mark, _) = book.mark(instrument, position.size.is_positive())?;
         risks.push(risk::of_position(book, position, mark, instrument, safety)?);
     }
-    let pending = pending_entries(book, &order.symbol)
-        .filter(|open| open.side == order.side && open.strategy == order.strategy);
-    for open in pending {
-        risks.push(risk::of_pending(book, open, market, instrument, safety)?);
+    for entry in facts.around.pending(subject, facts).iter().filter(|entry| entry.is_added_to) {
+        risks.push(entry.risk?);
     }
     Some(risks)
 }
 
-fn open_risk(subject: &Subject) -> Result<Amount, Finding> {
+fn open_risk(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Finding> {
     let (book, rules) = (subject.book, subject.rules);
-    let inexact = || Finding::unknown("usd", SAFETY, NOT_EXACT);
     let mut sum = Amount::ZERO;
     for position in book.positions.values() {
         let instrument = configured(subject, &position.symbol)?;
         let mark = book.fresh_mark(instrument, position.size.is_positive(), rules, subject.ctx.now);
         let mark = mark.ok_or_else(|| no_price(&position.symbol))?;
         let risk = risk::of_position(book, position, mark, instrument, &rules.safety);
-        sum = risk.and_then(|risk| sum.checked_add(risk)).ok_or_else(inexact)?;
+        sum = exactly(risk.and_then(|risk| sum.checked_add(risk)))?;
     }
-    for order in book.orders.values().filter(|order| order.role == OrderRole::Entry) {
-        let instrument = configured(subject, &order.symbol)?;
-        let market = fresh_market(subject, instrument)?;
-        let risk = risk::of_pending(book, order, &market, instrument, &rules.safety);
-        sum = risk.and_then(|risk| sum.checked_add(risk)).ok_or_else(inexact)?;
+    for entry in facts.around.pending(subject, facts) {
+        entry.unknown.clone().map_or(Ok(()), Err)?;
+        sum = exactly(entry.risk.and_then(|risk| sum.checked_add(risk)))?;
     }
     Ok(sum)
 }
@@ -316,7 +355,7 @@ fn is_open(book: &Book, symbol: &Symbol) -> bool {
 
 /// Cash - 2 x what it takes to buy every short back at its mark (what their sale brought in is not one's own, and
 /// as much again is their collateral) - what every working entry takes, fees included.
-fn free(subject: &Subject) -> Result<Amount, Finding> {
+fn free(subject: &Subject, facts: &OrderFacts) -> Result<Amount, Finding> {
     let (book, rules) = (subject.book, subject.rules);
     let mut left = book.account.cash;
     for position in book.positions.values().filter(|held| held.size.is_negative()) {
@@ -327,15 +366,9 @@ fn free(subject: &Subject) -> Result<Amount, Finding> {
         let tied = owed.and_then(|owed| owed.checked_add(owed));
         left = exactly(tied.and_then(|tied| left.checked_sub(tied)))?;
     }
-    for order in book.orders.values().filter(|order| order.role == OrderRole::Entry) {
-        let instrument = configured(subject, &order.symbol)?;
-        let market = fresh_market(subject, instrument)?;
-        // A triggered stop order is a market order by now.
-        let order_type = if order.triggered { OrderType::Market } else { order.order_type };
-        let terms = Terms { side: order.side, order_type, own_price: order.price.or(order.trigger) };
-        let price = pricing::cost_price(&terms, &market, rules.safety.entry_slippage);
-        let cost = price.and_then(|price| cost(price, order.leaves(), instrument));
-        left = exactly(cost.and_then(|cost| left.checked_sub(cost)))?;
+    for entry in facts.around.pending(subject, facts) {
+        entry.unknown.clone().map_or(Ok(()), Err)?;
+        left = exactly(entry.cost.and_then(|cost| left.checked_sub(cost)))?;
     }
     Ok(left)
 }

@@ -23,7 +23,7 @@ pub(super) fn buying_power(subject: &Subject, facts: &OrderFacts) -> Finding {
     let Some(price) = price else {
         return Finding::unknown("usd", STATE, NO_MARKET);
     };
-    let free = match facts.around.free(subject) {
+    let free = match facts.around.free(subject, facts) {
         Ok(free) => free,
         Err(unknown) => return unknown,
     };

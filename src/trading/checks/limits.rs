@@ -36,10 +36,10 @@ pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> Fi
         Ok(limit) => limit,
         Err(reason) => return Finding::unknown("usd", source, reason),
     };
-    let Some(market) = facts.market else {
+    if facts.market.is_none() {
         return Finding::unknown("usd", source, NO_MARKET);
-    };
-    let others = || facts.around.risks(subject, facts, instrument, &market);
+    }
+    let others = || facts.around.risks(subject, facts, instrument);
     let risk = own_risk(subject, facts, instrument)
         .and_then(|own| others()?.iter().try_fold(own, |sum, other| sum.checked_add(*other)));
     let Some(risk) = risk else {
@@ -234,7 +234,7 @@ fn all_risk(subject: &Subject, facts: &OrderFacts, source: &'static str) -> Resu
     let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
         return Err(Finding::unknown("usd", source, NO_MARKET));
     };
-    let open = facts.around.open_risk(subject)?;
+    let open = facts.around.open_risk(subject, facts)?;
     let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
     risk.ok_or_else(|| Finding::unknown("usd", source, NOT_EXACT))
 }

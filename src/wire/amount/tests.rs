@@ -435,11 +435,37 @@ fn arb_amount() -> impl Strategy<Value = Amount> {
         }),
         1 => (0..29_u32).prop_map(|power| 10_i128.pow(power)),
         1 => (0..96_u32).prop_map(|power| 1_i128 << power),
+        // Around what 64 bits hold, where arithmetic takes another way.
+        1 => (-2..3_i128).prop_map(|beside| i128::from(i64::MAX) + beside),
         1 => (0..42_u32).prop_map(|power| 5_i128.pow(power)),
     ];
     (mantissa, any::<bool>(), prop_oneof![0..4_u32, 0..=SCALE_MAX]).prop_map(|(mantissa, negative, scale)| {
         from_parts(if negative { -mantissa } else { mantissa }, scale).expect("it fits")
     })
+}
+
+/// The same for every pair of the numbers around what 63 and 64 bits hold.
+#[test]
+fn the_quick_way_and_the_other_meet() {
+    assert!(TENS.iter().zip(0..).all(|(ten, places)| *ten == 10_i64.pow(places)));
+    let beside = |whole: i128| (-2..3).map(move |by| whole + by);
+    let mantissas: Vec<i128> = [0, i128::from(i64::MAX), i128::from(u64::MAX), 1_000_000_000_000_000_000]
+        .into_iter()
+        .flat_map(beside)
+        .flat_map(|mantissa| [mantissa, -mantissa])
+        .collect();
+    for (left, right) in mantissas.iter().flat_map(|left| mantissas.iter().map(move |right| (*left, *right)))
+    {
+        for (left_scale, right_scale) in [(0, 0), (0, 1), (18, 0), (19, 0), (0, 28), (10, 9)] {
+            let (a, b) = (from_parts(left, left_scale).unwrap(), from_parts(right, right_scale).unwrap());
+            let (a_big, b_big, scale) = aligned(a, b);
+            must_be(a.checked_add(b), &a_big + &b_big, scale).unwrap();
+            must_be(a.checked_sub(b), &a_big - &b_big, scale).unwrap();
+            let product = BigInt::from(left) * BigInt::from(right);
+            must_be(a.checked_mul(b), product, left_scale + right_scale).unwrap();
+            assert_eq!((a.is_positive(), a.is_negative()), (left > 0, left < 0));
+        }
+    }
 }
 
 fn hash(value: Amount) -> u64 {
