@@ -133,17 +133,20 @@ impl Around {
     }
 }
 
+/// An instrument and its fresh market, or why there are none.
+type Known<'a> = Result<(&'a Instrument, TwoSided), Finding>;
+
 /// What each working entry of the book comes to. Those of one symbol see one market.
 fn pending(subject: &Subject, facts: &OrderFacts) -> Vec<Pending> {
     let (book, asked) = (subject.book, facts.order);
-    let mut seen: Option<(&Symbol, Result<(&Instrument, TwoSided), Finding>)> = None;
+    let mut seen: Option<(&Symbol, Known)> = None;
     let mut entries = Vec::new();
     for order in book.orders.values().filter(|order| order.role == OrderRole::Entry) {
         let known = match &seen {
             Some((symbol, known)) if **symbol == order.symbol => known,
             _ => {
                 let instrument = configured(subject, &order.symbol);
-                let known = instrument.and_then(|found| Ok((found, fresh_market(subject, found)?)));
+                let known: Known = instrument.and_then(|found| Ok((found, fresh_market(subject, found)?)));
                 &seen.insert((&order.symbol, known)).1
             }
         };
