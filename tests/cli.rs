@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 51] = [
     "",
     "demo",
     "init",
@@ -61,6 +61,7 @@ const COMMANDS: [&str; 50] = [
     "halt",
     "halt set",
     "halt clear",
+    "heartbeat",
     "account",
     "account deposit",
     "account withdraw",

@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 15] = [
+pub const KINDS: [&str; 16] = [
     "genesis",
     "start",
     "stop",
@@ -18,6 +18,7 @@ pub const KINDS: [&str; 15] = [
     "tick",
     "halt",
     "clock_step",
+    "dead_man",
     "quota",
     "published",
     "market",

@@ -319,6 +319,7 @@ fn describe(shown: &Shown) -> Vec<String> {
             | Record::Tick(event)
             | Record::Halt(event)
             | Record::ClockStep(event)
+            | Record::DeadMan(event)
             | Record::Quota(event),
         ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
         None => (String::new(), String::new(), String::new(), String::new()),

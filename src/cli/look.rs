@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate::gate::record::Event;
 use spoolgate::gate::state::Halt;
-use spoolgate::gate::{Change, State};
+use spoolgate::gate::{Change, State, dead_man};
 use spoolgate::home::read::{self, View, real_seams};
 use spoolgate::trading::order::{Fill, OrderRole};
 use spoolgate::trading::views::{self, OrderView, PortfolioState};
@@ -50,6 +50,12 @@ pub fn why_closed(state: &State) -> Vec<String> {
     reasons.extend(state.halts.all.as_ref().map(|halt| format!("entries of everybody are {}", by(halt))));
     let principals = state.halts.principals.iter();
     reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
+    for (name, tripped) in &state.dead_man.tripped {
+        reasons.push(format!(
+            "nothing is heard of `{name}` since before {}: no entries of it until its heartbeat, or `spoolgate heartbeat {name}`",
+            tripped.at
+        ));
+    }
     if let Some(since) = state.book.account.drawdown_since {
         reasons.push(format!(
             "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
@@ -94,7 +100,7 @@ fn or_dash(amount: Option<Amount>) -> String {
 /// Shows the account.
 pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
     let (view, now) = view(home)?;
-    print_portfolio(&views::portfolio(&view.state.book, &view.rulebook, now), output)?;
+    print_portfolio(&dead_man::portfolio(&view.state, &view.rulebook, now), output)?;
     if !output.is_json() {
         let reasons = why_closed(&view.state);
         reasons.iter().try_for_each(|reason| output.line(&super::output::plain(reason)))?;

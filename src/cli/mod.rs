@@ -14,6 +14,7 @@ mod demo_tasks;
 mod halt;
 mod handle;
 mod handover;
+mod heartbeat;
 mod init;
 mod keyfile;
 mod keys;
@@ -135,6 +136,8 @@ enum Command {
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt clear --reason \"exchange is back\""
     )]
     Halt(halt::Command),
+    /// Answer for an agent that the dead man's switch has closed entries of.
+    Heartbeat(heartbeat::Args),
     /// Deposits and withdrawals.
     #[command(
         subcommand,
@@ -209,6 +212,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
+        Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),
         Command::Rebuild => rebuild::run(home, output),

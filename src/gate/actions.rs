@@ -120,6 +120,8 @@ pub enum Action {
     HaltSet,
     /// Entries again.
     HaltClear,
+    /// Somebody is there.
+    Heartbeat,
     /// Deposit or withdrawal.
     AccountAdjust,
     /// A clock step was looked at.
@@ -284,6 +286,7 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", SPEAKERS)
         .in_lane(Lane::Control),
     rule(Action::HaltClear, "halt.clear", "ClearHalt", "scope, reason", HUMAN).in_lane(Lane::Control),
+    rule(Action::Heartbeat, "heartbeat", "Heartbeat", "principal?", SPEAKERS).in_lane(Lane::Control),
     rule(Action::AccountAdjust, "account.adjust", "AdjustAccount", "amount, reason", HUMAN).in_lane(Lane::Control),
     rule(Action::ClockAccept, "clock.accept", "AcceptClock", "reason", HUMAN).in_lane(Lane::Control),
     rule(Action::KeysAdd, "keys.add", "AddKey", "principal, key_id, algorithm", HUMAN).in_lane(Lane::Control),

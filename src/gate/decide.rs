@@ -5,6 +5,7 @@ use super::admission;
 use super::council::{self, Closing, Said};
 use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
+use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::State;
 use crate::admission::lineage::{Lineage, Query, Reported};
@@ -178,6 +179,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         decision.metadata.replay_of = Some(seen.seq);
         return finish(turn, decision, Vec::new(), Vec::new());
     }
+    decision.rate = rates::counted(turn, authentic, lane);
     let mut blobs = Vec::new();
     // What is no payload of any action is kept only where it is small: its hash is in the line.
     let is_kept = authentic.body.is_ok() || authentic.envelope.payload.len() <= MEMBER_BYTES_MAX;
@@ -187,7 +189,12 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
         Ok(body) => {
             decision.request_type = Some(body.rule.request_type.to_owned());
             decision.lane = lane;
-            may_do(turn, authentic, body).and_then(|()| in_step(turn, authentic, body, lane))
+            let permitted = may_do(turn, authentic, body);
+            if permitted.as_ref().is_err_and(|refusal| refusal.code == Code::RateLimited) {
+                // It is sent again; keeping what may be large each time is what floods want.
+                decision.payload = decision.payload.filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
+            }
+            permitted.and_then(|()| in_step(turn, authentic, body, lane))
         }
     };
     let mut market = Vec::new();
@@ -295,7 +302,7 @@ pub(super) fn may_answer_by_id(
     }
 }
 
-/// Steps between schema and the contract's own checks: permission and freshness.
+/// Steps between schema and the contract's own checks: permission, freshness and the rate of messages.
 pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<(), Refusal> {
     let source = &authentic.envelope.source;
     let Some(rule) = turn.rules.principals.get(source) else {
@@ -323,7 +330,7 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         );
         return Err(Refusal::new(Code::TimestampStale, what));
     }
-    Ok(())
+    rates::refusal(turn, authentic, body.rule.lane).map_or(Ok(()), Err)
 }
 
 /// A decision line with everything that does not depend on the outcome. `hashes` are those of the payload and of
@@ -358,6 +365,7 @@ fn blank(
         file_sha256: request.file_sha256.clone(),
         file_bytes: request.file_bytes,
         lane,
+        rate: None,
         request_type: None,
         strategy: None,
         symbol: None,
@@ -441,6 +449,7 @@ fn refusal_of(row: &CheckResult) -> Refusal {
     let code = match &*row.check_name {
         "request_freshness" => Code::TimestampStale,
         "rulebook" => Code::RulebookInvalid,
+        "message_rate" => Code::RateLimited,
         _ => Code::ChecksFailed,
     };
     let show = |value: Option<Amount>| {

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use super::admission::PolicyHealth;
 use super::control;
 use super::council::Closing;
+use super::dead_man;
 use super::decide::{FILLS_MAX, Lookups};
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
@@ -123,6 +124,11 @@ pub(super) enum AnswerBody<'a> {
     HaltCleared {
         scope: &'a str,
     },
+    Heartbeat {
+        principal: &'a Principal,
+        /// Whether its entries were closed until now.
+        armed_again: bool,
+    },
     AccountAdjusted {
         cash: crate::wire::amount::Amount,
     },
@@ -190,7 +196,9 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
             None,
             Some(tighten.order_id),
         )),
-        Payload::Portfolio => answer(&AnswerBody::Portfolio(views::portfolio(book, turn.rules, turn.now))),
+        Payload::Portfolio => {
+            answer(&AnswerBody::Portfolio(dead_man::portfolio(turn.state, turn.rules, turn.now)))
+        }
         Payload::Orders => answer(&AnswerBody::Orders(views::orders(book, |_| true))),
         Payload::Fills(_) => turn.fills(),
         Payload::Market(market) => match views::market(book, turn.rules, &market.symbol, turn.now) {
@@ -211,6 +219,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Funding(update) => turn.fund(update),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
+        Payload::Heartbeat(beat) => turn.heartbeat(source, beat),
         Payload::Adjust(adjust) => turn.adjust(adjust),
         Payload::AcceptClock(_) => {
             let changes = vec![Change::ClockAccepted {}];
@@ -248,6 +257,7 @@ impl Turn<'_> {
         let source = &authentic.envelope.source;
         let halted = self.state.halted(source);
         let clock_fault = self.state.clock_fault();
+        let unheard = self.state.dead_man.closes(source);
         let order_id = OrderId::of_line(self.seq);
         let control = may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
         let (paused, limit_factor) = control.unwrap_or_default();
@@ -257,6 +267,8 @@ impl Turn<'_> {
             source,
             order_id,
             halted: halted.as_deref(),
+            unheard: unheard.as_deref(),
+            messages: self.state.rates.with_one_more(source, self.now),
             clock_fault: clock_fault.as_deref(),
             rulebook_fault: self.state.rulebook.fault.as_deref(),
             closed_order: self.lookups.closed_order.as_ref(),

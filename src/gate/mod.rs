@@ -5,11 +5,13 @@ pub mod actions;
 pub mod admission;
 pub mod control;
 pub mod council;
+pub mod dead_man;
 pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
 pub mod prepare;
+pub mod rates;
 pub mod record;
 pub mod state;
 

@@ -11,8 +11,8 @@ use super::admission::Way;
 use super::state::State;
 use crate::trading::class::{self, Class};
 use crate::wire::admin::{
-    AcceptClock, AddKey, AdjustAccount, ClearHalt, ImportMarket, REASON_BYTES_MAX, RevokeKey, SetHalt,
-    UpdateFunding, is_digest,
+    AcceptClock, AddKey, AdjustAccount, ClearHalt, Heartbeat, ImportMarket, REASON_BYTES_MAX, RevokeKey,
+    SetHalt, UpdateFunding, is_digest,
 };
 use crate::wire::admission::{AdmissionAttempt, InvalidatePolicy};
 use crate::wire::amount::Amount;
@@ -214,6 +214,8 @@ pub enum Payload {
     SetHalt(SetHalt),
     /// `halt.clear`.
     ClearHalt(ClearHalt),
+    /// `heartbeat`.
+    Heartbeat(Heartbeat),
     /// `account.adjust`.
     Adjust(AdjustAccount),
     /// `clock.accept`.
@@ -355,6 +357,7 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
         }
         Action::HaltSet => Payload::SetHalt(with_reason(read(text)?, |p: &SetHalt| &p.reason)?),
         Action::HaltClear => Payload::ClearHalt(with_reason(read(text)?, |p: &ClearHalt| &p.reason)?),
+        Action::Heartbeat => Payload::Heartbeat(read(text)?),
         Action::AccountAdjust => Payload::Adjust(with_reason(read(text)?, |p: &AdjustAccount| &p.reason)?),
         Action::ClockAccept => Payload::AcceptClock(with_reason(read(text)?, |p: &AcceptClock| &p.reason)?),
         Action::KeysAdd | Action::KeysRotate => {

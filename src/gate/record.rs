@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::actions::Lane;
+use super::rates::Bucket;
 use super::state::Change;
 use crate::admission::Receipt;
 use crate::admission::receipt::Verdict;
@@ -42,7 +43,7 @@ pub struct Genesis {
     pub changes: Vec<Change>,
 }
 
-/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step, quota.
+/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step, dead_man, quota.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -230,6 +231,9 @@ pub struct Decision {
     pub file_bytes: Option<u64>,
     /// Lane it was decided in.
     pub lane: Lane,
+    /// Where it counts among its sender's messages; none: nowhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Bucket>,
     /// The payload's type.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_type: Option<String>,
@@ -476,6 +480,23 @@ impl Decision {
         })
     }
 
+    /// Whether its id is used up: only a good signature uses one up, and neither does an answer that leaves another one
+    /// standing, nor one that says to send the same again.
+    pub fn uses_up_its_id(&self) -> bool {
+        let stands_aside = matches!(
+            self.metadata.code,
+            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+        );
+        self.key_id.is_some() && !stands_aside
+    }
+
+    /// Who has shown by it to be there: whoever signed it, but neither by a copy of an earlier request nor by one that
+    /// somebody has held back.
+    pub fn is_sign_of_life_of(&self) -> Option<&str> {
+        let is_fresh = self.metadata.replay_of.is_none() && self.metadata.code != Some(Code::TimestampStale);
+        self.source.as_deref().filter(|_| is_fresh && self.uses_up_its_id())
+    }
+
     /// Whether it opened a council case.
     pub fn opens_a_case(&self) -> bool {
         self.did("CouncilRequest")
@@ -546,6 +567,8 @@ pub enum Record {
     Halt(Event),
     /// `clock_step`.
     ClockStep(Event),
+    /// `dead_man`: an agent is not heard of.
+    DeadMan(Event),
     /// `quota`: files of a spool wait over its quota, or no longer.
     Quota(Event),
     /// `published`.
@@ -573,6 +596,7 @@ impl Record {
             Record::Tick(_) => "tick",
             Record::Halt(_) => "halt",
             Record::ClockStep(_) => "clock_step",
+            Record::DeadMan(_) => "dead_man",
             Record::Quota(_) => "quota",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
@@ -600,6 +624,7 @@ impl Record {
             | Record::Tick(body)
             | Record::Halt(body)
             | Record::ClockStep(body)
+            | Record::DeadMan(body)
             | Record::Quota(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
@@ -627,6 +652,7 @@ impl Record {
             "tick" => Record::Tick(read(body)?),
             "halt" => Record::Halt(read(body)?),
             "clock_step" => Record::ClockStep(read(body)?),
+            "dead_man" => Record::DeadMan(read(body)?),
             "quota" => Record::Quota(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
@@ -653,6 +679,7 @@ impl Record {
             | Record::Tick(body)
             | Record::Halt(body)
             | Record::ClockStep(body)
+            | Record::DeadMan(body)
             | Record::Quota(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
@@ -673,6 +700,7 @@ impl Record {
             | Record::Tick(body)
             | Record::Halt(body)
             | Record::ClockStep(body)
+            | Record::DeadMan(body)
             | Record::Quota(body) => &body.changes,
             Record::Published(_) => &[],
             Record::Market(body) => &body.changes,

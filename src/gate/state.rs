@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::dead_man::{self, DeadMan};
+use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
@@ -32,6 +34,10 @@ pub struct State {
     pub admission: AdmissionState,
     /// What controllers decided.
     pub control: ControlState,
+    /// What agents have sent within a minute.
+    pub rates: Rates,
+    /// Who is not heard of.
+    pub dead_man: DeadMan,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -138,6 +144,8 @@ pub enum Change {
     Admission(admission::Change),
     /// Of a control decision.
     Control(control::Change),
+    /// Of the dead man's switch.
+    DeadMan(dead_man::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -217,6 +225,7 @@ impl State {
             Change::Council(_) => {}
             Change::Admission(change) => self.admission.apply(change),
             Change::Control(change) => self.control.apply(change),
+            Change::DeadMan(change) => self.dead_man.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

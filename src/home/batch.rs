@@ -88,6 +88,7 @@ impl Home {
     fn push(&mut self, pending: &mut Pending, record: Record, body: String) -> Result<(), HomeError> {
         let seq = self.next_seq(pending);
         fold(&mut self.state, &self.store, &mut self.outstanding, seq, &record)?;
+        self.note_signs_of_life(&record);
         self.cases_decided += usize::from(matches!(record, Record::Council(_)));
         if record.changes().iter().any(is_forgetting) {
             self.watched.want();
@@ -199,6 +200,7 @@ impl Home {
                 self.store.begin()?;
             }
         }
+        self.push_absences(&mut pending, now)?;
         outcomes.extend(self.commit(pending, claims)?);
         if self.has_case_work() {
             self.ledger.make_room()?;
@@ -316,6 +318,7 @@ impl Home {
                 Record::Rulebook(event)
                 | Record::Halt(event)
                 | Record::ClockStep(event)
+                | Record::DeadMan(event)
                 | Record::Quota(event) => events.push(event),
                 _ => {}
             }

@@ -1,6 +1,7 @@
 //! An open home: the lock, the ledger, the state, the rulebook and the loop that takes requests through
 //! them. This is the only room that joins the others; it makes no decisions.
 
+mod absence;
 mod asking;
 pub mod batch;
 pub mod cases;

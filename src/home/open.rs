@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::absence::Absence;
 use super::asking::Asking;
 use super::elsewhere::Elsewhere;
 use super::rulebook::{self, Watched};
@@ -175,6 +176,8 @@ pub struct Home {
     pub(super) asking: Option<Asking>,
     /// Requests that wait for a command of admission; none: nobody ever did.
     pub(super) elsewhere: Option<Elsewhere>,
+    /// Who has not been heard of for how long.
+    pub(super) absence: Absence,
     /// Ends the wait of a watcher.
     pub(super) waker: Option<Waker>,
     /// Cases decided in this batch.
@@ -386,6 +389,7 @@ impl Home {
             role_answers: Vec::new(),
             asking: None,
             elsewhere: None,
+            absence: Absence::default(),
             waker: None,
             cases_decided: 0,
             more_cases_due: false,

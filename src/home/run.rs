@@ -8,7 +8,7 @@ use super::batch::Outcome;
 use super::open::{Home, HomeError};
 use crate::gate::exempt::{Standing, Waiting};
 use crate::gate::prepare::{Authentic, Delivery, prepare};
-use crate::gate::record::Record;
+use crate::gate::record::{Event, Record};
 use crate::gate::state::State;
 use crate::host::disk::Disk;
 use crate::host::keyring::CachedKeyring;
@@ -135,6 +135,10 @@ impl Home {
         stop: &AtomicBool,
         report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
+        // A command decides one request and ends: that is no watch.
+        if !only_local {
+            self.begin_watching();
+        }
         while !stop.load(Ordering::SeqCst) {
             let round = self.round(only_local)?;
             report(&round.outcomes);
@@ -166,6 +170,7 @@ impl Home {
         report: &mut dyn FnMut(&[Outcome]),
     ) -> Result<(), HomeError> {
         self.note(Record::Start, "the watcher started");
+        self.begin_watching();
         self.waker = Some(hints.waker());
         let mut publish_by = None;
         while !stop.load(Ordering::SeqCst) {
@@ -206,7 +211,9 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
-        self.note(Record::Stop, note);
+        let changes = self.end_watching();
+        let (timestamp, note) = (self.ledger_now(), note.to_owned());
+        self.events.push(Record::Stop(Event { timestamp, note, changes }));
         self.write_news()?;
         self.mark_published()?;
         self.give_back_waiting();

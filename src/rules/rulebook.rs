@@ -1,6 +1,6 @@
 //! The compiled rulebook: all files or none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::admission::{self, Policy};
@@ -30,6 +30,9 @@ pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
 
 /// Longest wait after a stop-out, seconds.
 const COOLDOWN_S_MAX: u32 = 604_800;
+
+/// Longest time that an agent may be silent, seconds.
+const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
 
 /// Longest message of a rule file's fault, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -160,6 +163,18 @@ impl Rulebook {
     }
 
     fn check_references(&self) -> Result<(), RulebookError> {
+        let mut seen = BTreeSet::new();
+        for symbol in &self.safety.restricted_instruments {
+            let what = if !self.instruments.contains_key(symbol) {
+                "is not in rules/instruments.yaml"
+            } else if !seen.insert(symbol) {
+                "stands twice"
+            } else {
+                continue;
+            };
+            let message = format!("`restricted_instruments`: `{symbol}` {what}");
+            return Err(RulebookError::new("rules/safety.yaml", None, message));
+        }
         for rule in self.principals.values() {
             if let Some(missing) = rule.strategies.iter().find(|name| !self.strategies.contains_key(name)) {
                 let message =
@@ -450,6 +465,23 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     if safety.cooldown_s > COOLDOWN_S_MAX {
         let cooldown = safety.cooldown_s;
         let message = format!("`cooldown_s` is {cooldown}; it must be at most {COOLDOWN_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    let messages = [
+        ("max_messages_per_minute", safety.max_messages_per_minute),
+        ("max_messages_per_minute_all", safety.max_messages_per_minute_all),
+    ];
+    if let Some((name, _)) = messages.iter().find(|(_, most)| *most == 0) {
+        let message =
+            format!("`{name}` is 0, which lets no agent ask or enter anything; it must be at least 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if let Some(dead_man) = &safety.dead_man
+        && !(1..=DEAD_MAN_TIMEOUT_S_MAX).contains(&dead_man.timeout_s)
+    {
+        let timeout = dead_man.timeout_s;
+        let message =
+            format!("`timeout_s` of `dead_man` is {timeout}; it must be from 1 to {DEAD_MAN_TIMEOUT_S_MAX}");
         return Err(RulebookError::new(path, None, message));
     }
     check_windows(path, &safety.restricted)?;

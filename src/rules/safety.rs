@@ -1,9 +1,11 @@
 //! `rules/safety.yaml`: the limits that no agent and no rule can change.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::hours::Window;
+use super::yaml;
 use crate::wire::amount::{self, Amount};
+use crate::wire::ids::Symbol;
 
 /// Every limit of the home. Fractions are of the capital base or of a price (0.05 is 5%); money is in
 /// the account's currency; durations are in seconds.
@@ -59,6 +61,21 @@ pub struct Safety {
     /// Most entries that all agents place within a minute. What is remembered ends at 4096.
     #[serde(default = "entries_of_all")]
     pub max_entries_per_minute_all: u32,
+    /// Most messages of one agent within a minute: all that it signs but exits, cancels, tightens and what is always heard.
+    #[serde(default = "messages")]
+    pub max_messages_per_minute: u32,
+    /// The same of all agents together.
+    #[serde(default = "messages_of_all")]
+    pub max_messages_per_minute_all: u32,
+    /// Most exits, cancels and tightens of one agent within a minute before it is told; none is ever refused for it.
+    #[serde(default = "protected_messages")]
+    pub max_protected_per_minute: u32,
+    /// What becomes of an agent that is not heard of; absent: nothing.
+    #[serde(default, deserialize_with = "yaml::present")]
+    pub dead_man: Option<DeadMan>,
+    /// Instruments that nobody enters, whatever a strategy lists.
+    #[serde(default)]
+    pub restricted_instruments: Vec<Symbol>,
     /// So many entries of a strategy executed within `executions_window_s` close it until a person clears it.
     #[serde(default = "executions")]
     pub max_executions: u32,
@@ -115,6 +132,36 @@ pub struct Safety {
     pub control_confidence_min: Amount,
 }
 
+/// The dead man's switch.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadMan {
+    /// How long the gate must have watched without a request of the agent. Seconds.
+    pub timeout_s: u32,
+    /// What follows.
+    pub action: DeadManAction,
+}
+
+/// What the dead man's switch does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeadManAction {
+    /// No entries, and working ones are cancelled.
+    CloseNewOnly,
+    /// The same, and positions are closed at the market.
+    LiquidateAll,
+}
+
+impl DeadManAction {
+    /// `close_new_only` or `liquidate_all`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            DeadManAction::CloseNewOnly => "close_new_only",
+            DeadManAction::LiquidateAll => "liquidate_all",
+        }
+    }
+}
+
 impl Safety {
     /// The limit on exposure in one direction.
     pub fn same_direction(&self) -> Amount {
@@ -146,6 +193,18 @@ fn entries() -> u32 {
 
 fn entries_of_all() -> u32 {
     30
+}
+
+fn messages() -> u32 {
+    600
+}
+
+fn messages_of_all() -> u32 {
+    3000
+}
+
+fn protected_messages() -> u32 {
+    600
 }
 
 fn executions() -> u32 {
@@ -192,7 +251,7 @@ mod tests {
     const SHIPPED: &str = include_str!("../../rules/safety.yaml");
 
     /// Limits that homes made before them do not have, with what stands in for them.
-    const LATER: [(&str, &str); 16] = [
+    const LATER: [(&str, &str); 20] = [
         ("max_weekly_loss", "500"),
         ("max_same_direction_exposure", ""),
         ("max_correlated_group", ""),
@@ -202,6 +261,10 @@ mod tests {
         ("max_open_orders", "50"),
         ("max_entries_per_minute", "10"),
         ("max_entries_per_minute_all", "30"),
+        ("max_messages_per_minute", "600"),
+        ("max_messages_per_minute_all", "3000"),
+        ("max_protected_per_minute", "600"),
+        ("restricted_instruments", ""),
         ("max_executions", "50"),
         ("executions_window_s", "3600"),
         ("max_losing_trades", "3"),
@@ -260,6 +323,18 @@ mod tests {
             ("slippage_to_plan", "0"),
             ("max_open_positions", "-1"),
             ("max_open_orders", "1.5"),
+            ("max_messages_per_minute", "0"),
+            ("max_messages_per_minute_all", "0"),
+            ("max_protected_per_minute", "-1"),
+            ("dead_man", "{timeout_s: 0, action: close_new_only}"),
+            ("dead_man", "{timeout_s: 604801, action: close_new_only}"),
+            ("dead_man", "{timeout_s: 1800, action: close}"),
+            ("dead_man", "{timeout_s: 1800}"),
+            ("dead_man", "{timeout_s: 1800, action: liquidate_all, after: 3}"),
+            ("dead_man", ""),
+            ("restricted_instruments", "[BTC-UDS]"),
+            ("restricted_instruments", "[BTC-USD, BTC-USD]"),
+            ("restricted_instruments", "BTC-USD"),
             ("max_executions", "0"),
             ("max_executions", "1001"),
             ("executions_window_s", "0"),
@@ -278,7 +353,12 @@ mod tests {
             let error = read(&format!("{}\n{name}: {wrong}\n", kept.join("\n"))).unwrap_err();
             assert!(error.contains(name), "{name}: {wrong}: {error}");
         }
-        for text in ["max_volume_share: 1", "max_volume_share: 0.0001"] {
+        for text in [
+            "max_volume_share: 1",
+            "max_volume_share: 0.0001",
+            "dead_man: {timeout_s: 1, action: close_new_only}",
+            "dead_man: {timeout_s: 604800, action: liquidate_all}",
+        ] {
             assert!(read(&format!("{SHIPPED}\n{text}\n")).is_ok(), "{text}");
         }
     }

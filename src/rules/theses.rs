@@ -22,6 +22,10 @@ pub struct Thesis {
     pub symbol: Symbol,
     /// The direction.
     pub direction: Direction,
+    /// Since when it stands: what the market did before refutes nothing. Absent: every row that comes in once it is
+    /// loaded counts, however old.
+    #[serde(default, deserialize_with = "yaml::present")]
+    pub since: Option<Time>,
     /// From this instant on it no longer carries entries.
     pub expires: Time,
     /// Refuted once the market trades at or below this.

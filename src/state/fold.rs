@@ -12,7 +12,6 @@ use crate::gate::state::FoldError;
 use crate::gate::{Change, Record, Seen, State};
 use crate::trading;
 use crate::trading::requests::ClosedOrder;
-use crate::wire::code::Code;
 
 /// Who an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +83,12 @@ pub fn fold(
             // Files of a case, and forwarded ones, are for others, whoever brought it.
             let is_taken = to_command && !decision.is_on_a_case() && decision.forwarded_to().is_none();
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
+            if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
+                state.rates.count(source, bucket, decision.timestamp);
+            }
+            if let Some(source) = decision.is_sign_of_life_of() {
+                state.dead_man.hear(source);
+            }
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 store.insert_request(id, &decision.spool, &seen)?;
             }
@@ -99,15 +104,10 @@ pub fn fold(
     Ok(())
 }
 
-/// The id that this decision used up in its spool: only requests with a good signature count as seen, and an
-/// answer that left another one standing uses up nothing. A request answered again in another spool than its
+/// The id that this decision used up in its spool. A request answered again in another spool than its
 /// first uses up the id there too, or somebody else's request could replace that answer.
 fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
-    let stands_aside = matches!(
-        decision.metadata.code,
-        Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
-    );
-    if decision.key_id.is_none() || stands_aside {
+    if !decision.uses_up_its_id() {
         return None;
     }
     let seq = decision.metadata.replay_of.unwrap_or(seq);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::conduct::Conduct;
 use super::order::{Order, Position};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
@@ -94,6 +94,16 @@ pub struct Gap {
     pub time: Time,
 }
 
+/// When the market refuted a thesis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refuted {
+    /// When the row was known that did.
+    pub at: Time,
+    /// The price that it reached.
+    pub price: Amount,
+}
+
 /// An accepted entry, remembered for duplicates and rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,6 +145,8 @@ pub struct Book {
     pub funded: BTreeMap<Symbol, Time>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
+    /// Theses that the market has refuted, for good: at most as many as people have written.
+    pub refuted: BTreeMap<ThesisSlug, Refuted>,
     /// How strategies have been doing, by name: those that ever filled.
     pub conduct: BTreeMap<StrategyName, Conduct>,
 }
@@ -160,6 +172,7 @@ impl Default for Book {
             halted_symbols: BTreeMap::new(),
             funded: BTreeMap::new(),
             recent_entries: VecDeque::new(),
+            refuted: BTreeMap::new(),
             conduct: BTreeMap::new(),
         }
     }

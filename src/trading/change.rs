@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::book::{Baseline, Gap, Last, Quote};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
 use crate::wire::time::Time;
 
 /// What one position pays for funding.
@@ -90,6 +90,15 @@ pub enum Change {
     SymbolCleared {
         /// Instrument.
         symbol: Symbol,
+    },
+    /// The market crossed a level that refutes a thesis.
+    ThesisRefuted {
+        /// The thesis.
+        slug: ThesisSlug,
+        /// When the row was known that did.
+        at: Time,
+        /// The price that it reached.
+        price: Amount,
     },
     /// Funding of one time in one symbol.
     FundingCharged {

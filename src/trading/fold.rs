@@ -3,7 +3,7 @@
 
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, RecentEntry};
+use super::book::{Book, RecentEntry, Refuted};
 use super::change::Change;
 use super::order::{Fill, Order, OrderRole, Position};
 use crate::rules::rulebook::DUPLICATE_WINDOW_S_MAX;
@@ -125,6 +125,12 @@ impl Book {
             }
             Change::SymbolCleared { symbol } => {
                 self.halted_symbols.remove(symbol);
+                Ok(())
+            }
+            Change::ThesisRefuted { slug, at, price } => {
+                // The first crossing stands: it says when.
+                let refuted = Refuted { at: *at, price: *price };
+                self.refuted.entry(slug.clone()).or_insert(refuted);
                 Ok(())
             }
             Change::FundingCharged { symbol, time, charges, .. } => {

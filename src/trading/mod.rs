@@ -1,6 +1,7 @@
 //! Orders, positions, checks, stops, the paper venue and market data. Pure: a function of the book,
 //! the rulebook, the request and the time it is given. It generates no signals and judges nothing.
 
+pub mod absent;
 pub mod book;
 pub mod cancel;
 pub mod change;
@@ -39,6 +40,8 @@ mod tests;
 mod tests_conduct;
 #[cfg(test)]
 mod tests_control;
+#[cfg(test)]
+mod tests_guard;
 #[cfg(test)]
 mod tests_limits;
 #[cfg(test)]

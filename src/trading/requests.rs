@@ -22,6 +22,10 @@ pub struct Context<'a> {
     pub order_id: OrderId,
     /// Why entries are halted by a person, a file or the agent itself; none: they are not.
     pub halted: Option<&'a str>,
+    /// Why the sender's entries are closed by the dead man's switch; none: they are not.
+    pub unheard: Option<&'a str>,
+    /// What the sender and all agents have sent within a minute.
+    pub messages: Messages,
     /// Why the gate's clock cannot be trusted for entries; none: it can.
     pub clock_fault: Option<&'a str>,
     /// Why the rule files cannot be used (file and line); the rulebook given is then the last good one.
@@ -32,6 +36,17 @@ pub struct Context<'a> {
     pub paused: Option<&'a str>,
     /// What limits on size and risk are multiplied by, in risk mode `reduced`; none: they stand as they are.
     pub limit_factor: Option<Amount>,
+}
+
+/// Messages of agents within a minute, the present one included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Of the sender, but for exits, cancels, tightens and what is always heard.
+    pub own: u32,
+    /// The same of all agents.
+    pub all: u32,
+    /// Exits, cancels and tightens of the sender.
+    pub protected: u32,
 }
 
 /// An order that is no longer open, as far as a cancel needs it.

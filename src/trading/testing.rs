@@ -3,7 +3,7 @@
 use super::book::Book;
 use super::change::Change;
 use super::market::Row;
-use super::requests::{ClosedOrder, Context, Verdict};
+use super::requests::{ClosedOrder, Context, Messages, Verdict};
 use super::venue::{self, Step};
 use super::{cancel, submit, tighten};
 use crate::rules::{Bundle, Rulebook};
@@ -61,7 +61,7 @@ instruments:
 ";
 
 /// What [`World::shut`] shuts.
-pub(super) const SHUT: [&str; 16] = [
+pub(super) const SHUT: [&str; 19] = [
     "slippage_to_plan",
     "same_direction_exposure",
     "correlated_group",
@@ -69,12 +69,15 @@ pub(super) const SHUT: [&str; 16] = [
     "max_portfolio_risk",
     "loss_budget",
     "weekly_loss_halt",
+    "instrument_allowed",
+    "dead_man",
     "max_open_positions",
     "max_open_orders",
     "buying_power",
     "liquidity_participation",
     "time_window",
     "order_rate",
+    "message_rate",
     "repeated_execution",
     "loss_streak",
     "cooldown",
@@ -184,6 +187,8 @@ pub(super) struct World {
     pub source: Principal,
     pub seq: u64,
     pub halted: Option<&'static str>,
+    pub unheard: Option<&'static str>,
+    pub messages: Messages,
     pub clock_fault: Option<&'static str>,
     pub rulebook_fault: Option<&'static str>,
     pub closed: Option<ClosedOrder>,
@@ -201,6 +206,8 @@ impl World {
             source: Principal::parse("alice").unwrap(),
             seq: 0,
             halted: None,
+            unheard: None,
+            messages: Messages::default(),
             clock_fault: None,
             rulebook_fault: None,
             closed: None,
@@ -229,6 +236,8 @@ impl World {
             source: &self.source,
             order_id: OrderId::of_line(self.seq),
             halted: self.halted,
+            unheard: self.unheard,
+            messages: self.messages,
             clock_fault: self.clock_fault,
             rulebook_fault: self.rulebook_fault,
             closed_order: self.closed.as_ref(),
@@ -349,6 +358,10 @@ impl World {
         safety.max_portfolio_risk = nothing;
         safety.max_weekly_loss = nothing;
         safety.max_volume_share = Some(nothing);
+        safety.restricted_instruments = self.rules.instruments.keys().cloned().collect();
+        (safety.max_messages_per_minute, safety.max_protected_per_minute) = (1, 1);
+        self.messages = Messages { own: 2, all: 2, protected: 2 };
+        self.unheard = Some("not heard of");
         (safety.max_open_positions, safety.max_open_orders) = (0, 0);
         (safety.max_entries_per_minute, safety.max_entries_per_minute_all) = (0, 0);
         (safety.max_executions, safety.max_losing_trades, safety.cooldown_s) = (1, 1, 604_800);

@@ -10,7 +10,7 @@ use super::valuation::{capital_base, is_fresh};
 use crate::rules::Rulebook;
 use crate::rules::strategies::Direction;
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
 use crate::wire::time::Time;
 
 /// Decimals of displayed averages.
@@ -51,6 +51,20 @@ pub struct PortfolioState {
     pub open_risk: Option<Amount>,
     /// Positions by symbol, then strategy.
     pub positions: Vec<PositionView>,
+    /// Agents that the dead man's switch has closed entries of.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unheard: Vec<UnheardView>,
+}
+
+/// An agent that is not heard of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnheardView {
+    /// Who.
+    pub principal: Principal,
+    /// When the switch tripped.
+    pub since: Time,
+    /// `close_new_only` or `liquidate_all`.
+    pub action: &'static str,
 }
 
 /// One position.
@@ -138,6 +152,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         exposure: exposure(book, rules, now),
         open_risk: sum(book.positions.values().map(|position| open_risk(book, rules, position, now))),
         positions,
+        unheard: Vec::new(),
     }
 }
 

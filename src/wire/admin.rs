@@ -46,6 +46,15 @@ pub enum HaltScope {
     Symbol(Symbol),
 }
 
+/// `heartbeat`: an agent is there, or a person answers for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heartbeat {
+    /// Which agent; absent: the sender. A person names it.
+    #[serde(default, deserialize_with = "present")]
+    pub principal: Option<Principal>,
+}
+
 /// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]

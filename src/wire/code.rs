@@ -96,6 +96,8 @@ codes! {
     ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
     /// Admission was denied; the receipt is in `data`.
     AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
+    /// The agent, or all together, have sent too much within a minute.
+    RateLimited = "RATE_LIMITED", RateLimited, "wait, then send the same file again: its id is not used up";
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
     /// The thing asked for does not exist.

@@ -329,7 +329,7 @@ pub fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), S
     for (seq, decision) in decided {
         let stands_aside = matches!(
             decision.metadata.code,
-            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
+            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
         );
         let (Some(source), Some(id), Some(_)) = (&decision.source, &decision.request_id, &decision.key_id)
         else {

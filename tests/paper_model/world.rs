@@ -305,6 +305,8 @@ impl World {
             source: &source,
             order_id: OrderId::of_line(self.seq),
             halted: self.faults.halted.then_some("halted"),
+            unheard: self.faults.halted.then_some("unheard"),
+            messages: spoolgate::trading::requests::Messages::default(),
             clock_fault: self.faults.clock.then_some("clock"),
             rulebook_fault: self.faults.rulebook.then_some("rules"),
             closed_order: None,

@@ -72,7 +72,7 @@ impl Life {
         for (seq, decision) in &self.reader.decisions {
             let stands_aside = matches!(
                 decision.metadata.code,
-                Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid)
+                Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
             );
             let (Some(source), Some(id), Some(_)) =
                 (&decision.source, &decision.request_id, &decision.key_id)

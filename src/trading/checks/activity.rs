@@ -1,6 +1,6 @@
 //! How much is open and how much has been going on.
 
-use super::{Finding, OrderFacts, SAFETY, Subject};
+use super::{Finding, Kind, OrderFacts, SAFETY, Subject};
 use crate::trading::conduct::Conduct;
 use crate::trading::order::{Order, OrderRole};
 use crate::wire::amount::Amount;
@@ -62,6 +62,26 @@ pub(super) fn order_rate(subject: &Subject, _: &OrderFacts) -> Finding {
         return counted(all, all_max, false, "too many entries within a minute, over all agents");
     }
     counted(own, own_max, fits(own, own_max), "too many entries within a minute")
+}
+
+/// Messages of agents within the last minute with this one: of the sender at most `max_messages_per_minute`, of all
+/// together at most `max_messages_per_minute_all`. Exits, cancels and tightens are counted apart, against
+/// `max_protected_per_minute`, and only told.
+pub(super) fn message_rate(subject: &Subject) -> Finding {
+    let (messages, safety) = (&subject.ctx.messages, &subject.rules.safety);
+    let compared = |count: u32, limit: u32, reason: &'static str| {
+        let finding = Finding::compared(Amount::from(count), Amount::from(limit), "count", SAFETY);
+        finding.unless(count <= limit, || reason)
+    };
+    if matches!(subject.kind, Kind::Exit | Kind::Cancel | Kind::Tighten) {
+        let most = safety.max_protected_per_minute;
+        return compared(messages.protected, most, "many exits, cancels and tightens within a minute");
+    }
+    let (own_max, all_max) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    if messages.own <= own_max && messages.all > all_max {
+        return compared(messages.all, all_max, "too many messages within a minute, over all agents");
+    }
+    compared(messages.own, own_max, "too many messages within a minute")
 }
 
 /// Fewer than `max_executions` entries of the strategy executed within the last `executions_window_s`. Once there

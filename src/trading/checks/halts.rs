@@ -119,6 +119,11 @@ pub(super) fn manual_halt(subject: &Subject, _: &OrderFacts) -> Finding {
     Finding::yes_no(subject.ctx.halted.map(str::to_owned), STATE)
 }
 
+/// The gate has heard of the sender.
+pub(super) fn dead_man(subject: &Subject, _: &OrderFacts) -> Finding {
+    Finding::yes_no(subject.ctx.unheard.map(str::to_owned), STATE)
+}
+
 /// The time is outside the restricted windows of safety.yaml and of the strategy.
 pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> Finding {
     let (now, name) = (subject.ctx.now, &facts.order.strategy);

@@ -25,7 +25,7 @@ pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> Finding 
     Finding::yes_no(fault, SAFETY)
 }
 
-/// Entries: the instrument is configured, and instrument and direction are the strategy's.
+/// Entries: the instrument is configured and not restricted, and instrument and direction are the strategy's.
 pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Finding {
     let symbol = facts.symbol();
     if subject.instrument.is_none() {
@@ -35,6 +35,9 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Findi
     let source = format!("strategies/{name}.yaml");
     if subject.kind != Kind::Entry {
         return Finding::yes_no(None, INSTRUMENTS);
+    }
+    if subject.rules.safety.restricted_instruments.contains(symbol) {
+        return Finding::yes_no(Some(format!("`{symbol}` is restricted; nobody enters it")), SAFETY);
     }
     let Some(strategy) = subject.rules.strategies.get(name) else {
         return Finding::unknown("bool", source, format!("strategy `{name}` has no file"));
@@ -80,8 +83,8 @@ pub(super) fn strategy_active(subject: &Subject) -> Finding {
     Finding::yes_no(fault, format!("strategies/{name}.yaml"))
 }
 
-/// The thesis exists, is about this trade, has neither expired nor been refuted by last trade or middle
-/// price, and carries no other open entry or position.
+/// The thesis exists, is about this trade, has not expired, is refuted neither by what the market once did nor by last
+/// trade or middle price, and carries no other open entry or position.
 pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> Finding {
     let slug = &facts.order.thesis_slug;
     let source = format!("theses/{slug}.md");
@@ -98,6 +101,9 @@ pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> Finding {
         Some(format!("thesis `{slug}` is {}", thesis.direction.as_str()))
     } else if subject.ctx.now >= thesis.expires {
         Some(format!("thesis `{slug}` expired at {}", thesis.expires))
+    } else if let Some(refuted) = subject.book.refuted.get(slug) {
+        let (at, price) = (refuted.at, refuted.price.normalized());
+        Some(format!("thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"))
     } else {
         used_by(subject, facts)
     };

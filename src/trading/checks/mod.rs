@@ -128,6 +128,7 @@ const ENTRIES: &[Kind] = &[Entry];
 const EXITS: &[Kind] = &[Exit, Flip];
 const ORDERS: &[Kind] = &[Entry, Exit, Flip];
 const PRICED: &[Kind] = &[Entry, Exit, Flip, Tighten];
+const SAFER: &[Kind] = &[Exit, Cancel, Tighten];
 const NONE: &[Kind] = &[];
 
 const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> Finding) -> Check {
@@ -196,12 +197,14 @@ const CHECKS: &[Check] = &[
     entry_warns("weekly_loss_halt", halts::weekly_loss_halt),
     entry_warns("drawdown_halt", halts::drawdown_halt),
     entry_warns("manual_halt", halts::manual_halt),
+    entry("dead_man", halts::dead_man),
     entry("max_open_positions", activity::max_open_positions),
     entry("max_open_orders", activity::max_open_orders),
     sized(entry("buying_power", funds::buying_power)),
     sized(where_set("liquidity_participation", funds::liquidity_participation)),
     entry("time_window", halts::time_window),
     entry("order_rate", activity::order_rate),
+    Check { warns: SAFER, ..any("message_rate", &[Entry, Flip], activity::message_rate) },
     entry("repeated_execution", activity::repeated_execution),
     entry("loss_streak", activity::loss_streak),
     entry("cooldown", activity::cooldown),

@@ -4,6 +4,7 @@ pub mod paper;
 
 mod filters;
 mod funding;
+mod levels;
 mod quoting;
 mod room;
 mod settling;

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use super::VenueError;
 use super::filters;
+use super::levels::Levels;
 use super::quoting::{Answer, Offer, Tape, answer};
 use super::room::Room;
 use super::steps::{Step, Steps};
@@ -131,6 +132,8 @@ pub(super) struct Run<'a> {
     pub(super) row_time: Time,
     /// What the present row still lets fill.
     room: Room,
+    /// Levels of theses that this symbol has not crossed yet.
+    pub(super) levels: Levels,
     /// What this bar has opened and no stop has closed yet, by the entry's line. Empty for quotes, which
     /// have no inside.
     opened: BTreeMap<u64, Opened>,
@@ -162,7 +165,8 @@ impl<'a> Run<'a> {
         let instrument = rules.instruments.get(symbol).ok_or_else(unknown)?;
         let steps = Steps::new(symbol.clone());
         let (room, opened) = (Room::default(), BTreeMap::new());
-        Ok(Run { book: book.clone(), rules, instrument, now, steps, row_time: now, room, opened })
+        let levels = Levels::of(book, rules, symbol);
+        Ok(Run { book: book.clone(), rules, instrument, now, steps, row_time: now, room, levels, opened })
     }
 }
 
@@ -194,6 +198,7 @@ impl Run<'_> {
                 self.expire(order_id)?;
             }
         }
+        self.refute_theses(row, time)?;
         self.market_moved(row, time)?;
         self.watch_equity()
     }

@@ -1,0 +1,220 @@
+//! How many messages agents have sent within a minute: counted by second, as ledger lines say, so that the count is the
+//! same after a restart.
+//!
+//! What counts is what uses up a request id and was within the limits. So a copy of a file counts no second time, whoever
+//! drops it, and what one agent sends beyond its own limit takes nothing of the limit that all share.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::actions::Lane;
+use super::control;
+use super::handle::Turn;
+use super::prepare::{Authentic, Payload, Refusal};
+use crate::rules::principals::Role;
+use crate::trading::requests::Messages;
+use crate::wire::code::Code;
+use crate::wire::ids::Principal;
+use crate::wire::time::Time;
+
+/// A message counts for the rest of its second and so many more: any minute is within that.
+const WINDOW_S: i64 = 60;
+
+/// Which of a signer's messages one counts among.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// Everything but the following; what goes beyond the limit is refused.
+    Ordinary,
+    /// Exits, cancels and tightens: told, never refused.
+    Protected,
+}
+
+/// Counts by second, oldest first: at most 61 of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    counts: VecDeque<(i64, u32)>,
+    total: u32,
+}
+
+impl Window {
+    fn count(&mut self, second: i64) {
+        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
+            // A person has accepted a clock that was set back.
+            *self = Window::default();
+        }
+        while let Some((at, count)) = self.counts.front()
+            && second.saturating_sub(*at) > WINDOW_S
+        {
+            self.total = self.total.saturating_sub(*count);
+            self.counts.pop_front();
+        }
+        match self.counts.back_mut() {
+            Some((at, count)) if *at == second => *count = count.saturating_add(1),
+            _ => self.counts.push_back((second, 1)),
+        }
+        self.total = self.total.saturating_add(1);
+    }
+
+    /// Messages of the minute before `second`, that second included.
+    fn within(&self, second: i64) -> u32 {
+        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
+            return 0;
+        }
+        let is_old = |(at, _): &&(i64, u32)| second.saturating_sub(*at) > WINDOW_S;
+        self.counts.iter().take_while(is_old).fold(self.total, |left, (_, old)| left.saturating_sub(*old))
+    }
+}
+
+/// What one agent has sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sent {
+    ordinary: Window,
+    protected: Window,
+}
+
+/// What agents have sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rates {
+    agents: BTreeMap<String, Sent>,
+    all: Window,
+}
+
+fn second_of(time: Time) -> i64 {
+    time.ms().div_euclid(1000)
+}
+
+impl Rates {
+    /// Counts a message of `agent`.
+    pub fn count(&mut self, agent: &str, bucket: Bucket, at: Time) {
+        let second = second_of(at);
+        if !self.agents.contains_key(agent) {
+            self.agents.insert(agent.to_owned(), Sent::default());
+        }
+        let Some(sent) = self.agents.get_mut(agent) else { return };
+        match bucket {
+            Bucket::Ordinary => {
+                sent.ordinary.count(second);
+                self.all.count(second);
+            }
+            Bucket::Protected => sent.protected.count(second),
+        }
+    }
+
+    /// What the limits are compared with, one more message of `agent` included.
+    pub fn with_one_more(&self, agent: &Principal, now: Time) -> Messages {
+        let second = second_of(now);
+        let sent = self.agents.get(agent.as_str());
+        let one_more =
+            |window: Option<&Window>| window.map_or(0, |window| window.within(second)).saturating_add(1);
+        Messages {
+            own: one_more(sent.map(|sent| &sent.ordinary)),
+            all: one_more(Some(&self.all)),
+            protected: one_more(sent.map(|sent| &sent.protected)),
+        }
+    }
+}
+
+/// Where a message counts; none: it is nobody's but an agent's that counts, and halts, heartbeats and control decisions
+/// that only make things safer are heard however many there are.
+fn bucket(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> {
+    let source = &authentic.envelope.source;
+    let rule = turn.rules.principals.get(source).filter(|rule| rule.role == Role::Agent)?;
+    match authentic.body.as_ref().map(|body| &body.payload) {
+        _ if lane == Lane::Protected => Some(Bucket::Protected),
+        Ok(Payload::SetHalt(_) | Payload::Heartbeat(_)) => None,
+        Ok(Payload::Control(attempt))
+            if control::passes_quota(attempt, turn.state, turn.rules, source, rule) =>
+        {
+            None
+        }
+        _ => Some(Bucket::Ordinary),
+    }
+}
+
+/// Where a message counts, unless it is beyond the limits.
+pub(super) fn counted(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> {
+    let bucket = bucket(turn, authentic, lane)?;
+    match bucket {
+        Bucket::Ordinary => beyond(turn, &authentic.envelope.source).is_none().then_some(bucket),
+        Bucket::Protected => Some(bucket),
+    }
+}
+
+/// Why a message of an agent has to wait, if it has to. Entries have a row of their own.
+pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Refusal> {
+    let is_limited = bucket(turn, authentic, lane) == Some(Bucket::Ordinary);
+    let why = beyond(turn, &authentic.envelope.source).filter(|_| is_limited)?;
+    Some(Refusal::new(Code::RateLimited, why))
+}
+
+fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
+    let messages = turn.state.rates.with_one_more(source, turn.now);
+    let safety = &turn.rules.safety;
+    let (own_max, all_max) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    if messages.own > own_max {
+        return Some(format!("`{source}` may send {own_max} messages within a minute"));
+    }
+    (messages.all > all_max)
+        .then(|| format!("all agents together may send {all_max} messages within a minute"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: i64) -> Time {
+        Time::from_ms(1_772_000_000_000 + ms).unwrap()
+    }
+
+    fn own(rates: &Rates, name: &str, ms: i64) -> u32 {
+        rates.with_one_more(&Principal::parse(name).unwrap(), at(ms)).own - 1
+    }
+
+    #[test]
+    fn a_message_counts_for_a_minute_and_less_than_a_second_more() {
+        let mut rates = Rates::default();
+        rates.count("bot", Bucket::Ordinary, at(400));
+        for (ms, expect) in [(400, 1), (60_400, 1), (60_999, 1), (61_000, 0), (1_000_000, 0)] {
+            assert_eq!(own(&rates, "bot", ms), expect, "{ms}");
+        }
+    }
+
+    #[test]
+    fn no_more_is_kept_than_a_minute_of_seconds() {
+        let mut rates = Rates::default();
+        for ms in (0..10_000_000).step_by(250) {
+            rates.count("bot", Bucket::Ordinary, at(ms));
+        }
+        let window = &rates.agents["bot"].ordinary;
+        assert_eq!((window.counts.len(), window.total), (61, 244));
+        assert_eq!(own(&rates, "bot", 9_999_999), 244);
+        assert_eq!(rates.all, *window);
+    }
+
+    #[test]
+    fn buckets_and_agents_are_counted_apart() {
+        let mut rates = Rates::default();
+        rates.count("a", Bucket::Protected, at(0));
+        (0..3).for_each(|_| rates.count("a", Bucket::Ordinary, at(0)));
+        (0..2).for_each(|_| rates.count("b", Bucket::Ordinary, at(0)));
+        let of = |name: &str| rates.with_one_more(&Principal::parse(name).unwrap(), at(0));
+        assert_eq!(of("a"), Messages { own: 4, all: 6, protected: 2 });
+        assert_eq!(of("b"), Messages { own: 3, all: 6, protected: 1 });
+        assert_eq!(of("c"), Messages { own: 1, all: 6, protected: 1 });
+    }
+
+    #[test]
+    fn after_the_clock_was_set_back_it_counts_anew() {
+        let mut rates = Rates::default();
+        (0..5).for_each(|_| rates.count("bot", Bucket::Ordinary, at(0)));
+        assert_eq!(own(&rates, "bot", -3_600_000), 0);
+        rates.count("bot", Bucket::Ordinary, at(-3_600_000));
+        assert_eq!(own(&rates, "bot", -3_600_000), 1);
+        assert_eq!(rates.all.counts.len(), 1);
+    }
+}

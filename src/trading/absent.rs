@@ -1,0 +1,53 @@
+//! What the gate does with the orders and positions of an agent that is not there any more.
+
+use super::book::Book;
+use super::cancel;
+use super::change::Change;
+use super::order::{Order, OrderEnd, OrderRole, Position};
+use crate::wire::amount::Amount;
+use crate::wire::ids::{Leg, OrderId, Principal};
+use crate::wire::orders::{OrderType, TimeInForce};
+use crate::wire::time::Time;
+
+/// Cancels the working entries that `agent` sent. Stops, targets and exits stay.
+pub fn withdraw(book: &Book, agent: &Principal, now: Time) -> Vec<Change> {
+    let sent = book.orders.values().filter(|order| order.role == OrderRole::Entry && order.source == *agent);
+    sent.flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now)).collect()
+}
+
+/// The market order of line `seq` that closes what no order like it closes yet; none if there is nothing left. Stops and
+/// resting exits stay until the position is flat: whichever fills first, fills are clamped to what is held.
+pub fn close_at_market(
+    book: &Book,
+    position: &Position,
+    agent: &Principal,
+    seq: u64,
+    now: Time,
+) -> Option<Change> {
+    let is_like_it = |order: &&Order| {
+        order.order_id.leg == Leg::Flatten && order.is_of(&position.strategy, &position.symbol)
+    };
+    let mut size = position.size.abs();
+    for order in book.orders.values().filter(is_like_it) {
+        size = size.checked_sub(order.leaves())?;
+    }
+    size.is_positive().then(|| {
+        Change::OrderPlaced(Order {
+            order_id: OrderId::of_line(seq).flatten(),
+            source: agent.clone(),
+            strategy: position.strategy.clone(),
+            symbol: position.symbol.clone(),
+            side: position.closing_side(),
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at: now,
+            time_in_force: TimeInForce::Gtc,
+        })
+    })
+}
