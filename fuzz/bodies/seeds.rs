@@ -138,6 +138,11 @@ fn samples() -> Vec<(&'static str, &'static str)> {
             "market.import",
             r#"{"symbol":"BTC-USD","rows_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","row_count":1,"file_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","file_name":"f.zip"}"#,
         ),
+        (
+            "market.update",
+            r#"{"symbol":"BTC-USD","bars":[{"open_time":"2018-04-05T11:58:00Z","interval_s":60,"open":6800,"high":"6801.50","low":6790,"close":6795,"volume":12.5}],"quotes":[{"time":"2018-04-05T11:59:00Z","bid":"6794.99","ask":6795,"bid_size":1,"ask_size":"2.5"}],"regime":"calm"}"#,
+        ),
+        ("funding.update", r#"{"symbol":"BTC-USD","rate":"-0.0001","time":"2018-04-05T08:00:00Z"}"#),
         ("halt.set", r#"{"principal":"trend-bot","reason":"r"}"#),
         ("halt.clear", r#"{"scope":"all","reason":"r"}"#),
         ("halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"r"}"#),

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
+mod market;
 pub mod prepare;
 pub mod record;
 pub mod state;

@@ -67,7 +67,8 @@ pub fn on_funding(
     if time > now {
         return Err(FundingError::Ahead(time));
     }
-    if let Some(time) = book.funded.get(symbol).copied().filter(|last| *last >= time) {
+    let funded = book.markets.get(symbol).and_then(|market| market.funded);
+    if let Some(time) = funded.filter(|last| *last >= time) {
         return Err(FundingError::Charged { symbol: symbol.clone(), time });
     }
     if now.since_ms(time) >= PERIOD_MS {

@@ -10,8 +10,9 @@ mod settling;
 mod steps;
 mod watching;
 
+pub(in crate::trading) use filters::too_far;
 pub use funding::{FundingError, on_funding};
-pub use paper::{end_day, on_rows, open_periods};
+pub use paper::{count_new, end_day, on_rows, open_periods};
 pub use steps::{LeftOpen, Step};
 
 use super::fold::ApplyError;
