@@ -44,3 +44,5 @@ pub enum VenueError {
 mod tests;
 #[cfg(test)]
 mod tests_orders;
+#[cfg(test)]
+mod tests_percent;
