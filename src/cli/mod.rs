@@ -11,6 +11,7 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod funding;
 mod halt;
 mod handle;
 mod handover;
@@ -19,6 +20,7 @@ mod keyfile;
 mod keys;
 mod look;
 mod market;
+mod market_show;
 mod output;
 mod rebuild;
 mod run;
@@ -81,7 +83,7 @@ enum Command {
     Run(run::Args),
     /// Decide requests as they come, until stopped.
     Watch(watch::Args),
-    /// Import market data.
+    /// Prices and funding rates.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close"

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::book::{Book, Market, Traded, WINDOW};
 use super::valuation::is_fresh;
+use super::venue::FUNDING_PERIOD_MS;
 use crate::rules::Rulebook;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{Regime, Symbol};
@@ -18,7 +19,7 @@ const RATIO_PLACES: u32 = 10;
 const RETURN_PLACES: u32 = 12;
 
 /// How old a funding rate may be: two periods of eight hours, as bars may be two bars old.
-const RATE_AGE_MAX_MS: i64 = 2 * 8 * 3_600_000;
+const RATE_AGE_MAX_MS: i64 = 2 * FUNDING_PERIOD_MS;
 
 /// Facts about one market, at one instant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

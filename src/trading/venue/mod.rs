@@ -11,7 +11,7 @@ mod steps;
 mod watching;
 
 pub(in crate::trading) use filters::too_far;
-pub use funding::{FundingError, on_funding};
+pub use funding::{FUNDING_PERIOD_MS, FundingError, on_funding};
 pub use paper::{count_new, end_day, on_rows, open_periods};
 pub use steps::{LeftOpen, Step};
 
