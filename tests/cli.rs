@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 51] = [
+const COMMANDS: [&str; 54] = [
     "",
     "demo",
     "init",
@@ -32,6 +32,9 @@ const COMMANDS: [&str; 51] = [
     "watch",
     "market",
     "market import",
+    "market show",
+    "market funding",
+    "market rate",
     "portfolio",
     "orders",
     "fills",

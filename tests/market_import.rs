@@ -6,7 +6,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::process::Command;
 
 use spoolgate::trading::market::{Edge, Format, Import, ImportError, Options, Row, RowKind, import};
 
@@ -76,7 +75,7 @@ fn check_clean(name: &str, got: &Import, expect: &Expect) {
     assert!(report.problems.is_empty(), "{name}: {:?}", report.problems);
 }
 
-/// File, expected format, expected outcome. The first five are fixtures, all are in the full data folder.
+/// File, expected format, expected outcome.
 const LEAN: [(&str, Format, Expect); 9] = [
     (
         "lean-coinbase-minute-btcusd_20180404_trade.zip",
@@ -197,22 +196,16 @@ fn check_lean(name: &str, bytes: &[u8], format: Format, expect: &Expect) {
 
 #[test]
 fn real_lean_files_give_every_row() {
-    for (name, format, expect) in &LEAN[..5] {
+    for (name, format, expect) in &LEAN {
         check_lean(name, &fixture(name), *format, expect);
     }
 }
 
 #[test]
-#[ignore = "needs a folder of real market data, named in SPOOLGATE_MARKET_DATA"]
-fn real_files_of_the_full_folder_give_every_row() {
-    let folder = std::env::var("SPOOLGATE_MARKET_DATA").expect("SPOOLGATE_MARKET_DATA names the folder");
-    for (name, format, expect) in &LEAN {
-        check_lean(name, &fs::read(format!("{folder}/{name}")).unwrap(), *format, expect);
-    }
-    let packed = format!("{folder}/us-stocks-daily-2000-2013.csv.gz");
-    let refused = import(&packed, &fs::read(&packed).unwrap(), &Options::default()).unwrap_err();
-    assert!(matches!(refused, ImportError::Packed { .. }));
-    let csv = Command::new("gunzip").arg("-c").arg(&packed).output().unwrap().stdout;
+fn every_symbol_of_the_real_stocks_gives_every_row() {
+    let name = "us-stocks-daily-2000-2013.zip";
+    let stocks = fixture(name);
+    check_error(import(name, &stocks, &Options::default()), "holds several symbols");
     let day = "86400000";
     for (ticker, rows, first, last, gaps, longest_gap_ms) in [
         ("AAPL", 3270, "118.56,132.06,118.5,130.31,9616100", "438.0,438.1799,429.98,430.47,19730300", 709, 7),
@@ -221,7 +214,7 @@ fn real_files_of_the_full_folder_give_every_row() {
         ("IBM", 3270, "102.0,105.5,100.06,100.25,10807800", "200.65,202.94,199.36,202.91,3308300", 709, 7),
         ("MSFT", 3270, "89.62,94.09,88.94,90.81,53444900", "27.72,27.98,27.52,27.95,34849700", 709, 7),
     ] {
-        let got = import("us-stocks-daily-2000-2013.csv", &csv, &symbol(ticker)).unwrap();
+        let got = import(name, &stocks, &symbol(ticker)).unwrap();
         let opened_ms = match ticker {
             "FB" => 1_337_299_200_000_i64,
             "GOOG" => 1_092_873_600_000,
@@ -295,7 +288,7 @@ fn funding_rates_are_refused() {
     for name in ["lean-binance-funding-btcusd.csv", "btcusd.csv"] {
         check_error(
             import(name, &csv, &Options::default()),
-            "holds funding rates, which are not imported: send each as a `funding.update`",
+            "holds funding rates, which are no rows; charge what is due with `spoolgate market funding`",
         );
     }
     check_error(text("calc_time,funding_interval_hours,last_funding_rate\n1,8,0.1\n"), "holds funding rates");

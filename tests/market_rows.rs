@@ -120,7 +120,7 @@ fn every_fixture_survives_its_canonical_text() {
             imported += 1;
         }
     }
-    assert_eq!(imported, 6);
+    assert_eq!(imported, 11);
 }
 
 const SEEDS: [(&str, &str); 5] = [

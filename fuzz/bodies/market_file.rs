@@ -4,8 +4,10 @@
 use std::io::{Cursor, Write};
 
 use spoolgate::trading::market::{
-    BLOB_ROWS_MAX, Edge, FILE_ROWS_MAX, Import, Options, PROBLEMS_MAX, Row, import, parse_blob, write_blob,
+    BLOB_ROWS_MAX, Edge, FILE_ROWS_MAX, Import, Options, PROBLEMS_MAX, Row, import, import_rates, parse_blob,
+    write_blob,
 };
+use spoolgate::wire::amount::Amount;
 use zip::write::SimpleFileOptions;
 
 use super::input::Choices;
@@ -35,6 +37,7 @@ pub fn body(data: &[u8]) {
         check(name, &zipped(name, bytes, how & 32 == 32), &options);
     } else {
         check(name, bytes, &options);
+        check_rates(name, bytes, options.symbol_in_file.as_deref());
         check_blob(bytes);
     }
 }
@@ -58,6 +61,23 @@ fn check(name: &str, bytes: &[u8], options: &Options) {
             assert!(!shown.contains(char::is_control), "steers a terminal: {shown:?}");
             assert!(shown.len() < 4000, "{} bytes of message", shown.len());
         }
+    }
+}
+
+/// A file of funding rates, which any file may be.
+fn check_rates(name: &str, bytes: &[u8], symbol: Option<&str>) {
+    match import_rates(name, bytes, symbol) {
+        Ok((rates, report)) => {
+            let dropped = report.duplicates + report.off_time + report.bad_rates + report.unreadable;
+            assert_eq!(report.rows_in, report.rows_out + dropped, "rows that are nowhere: {report:?}");
+            assert_eq!(report.rows_out, rates.len() as u64);
+            assert!(rates.windows(2).all(|pair| pair[0].time < pair[1].time), "out of order");
+            assert!(
+                rates.iter().all(|rate| rate.rate.abs() < Amount::ONE && rate.time.ms() % 28_800_000 == 0)
+            );
+            assert!(report.problems.iter().all(|problem| !problem.contains(char::is_control)));
+        }
+        Err(error) => assert!(!error.to_string().contains(char::is_control), "{error:?}"),
     }
 }
 

@@ -65,7 +65,9 @@ pub fn body(data: &[u8]) {
                 Payload::Control(attempt) if attempt.decision.is_err() => {}
                 // What it lacks is a DENY, not a payload that cannot be read.
                 Payload::Admission(_, attempt) => check_attempt(attempt, &envelope.payload),
-                Payload::Council(_) | Payload::Verdict(_) => check_names(&envelope.payload, rule.payload),
+                Payload::Council(_) | Payload::Verdict(_) | Payload::Update(_) => {
+                    check_names(&envelope.payload, rule.payload)
+                }
                 _ => check_fields(&envelope.payload, rule.payload),
             }
         }

@@ -138,6 +138,11 @@ fn samples() -> Vec<(&'static str, &'static str)> {
             "market.import",
             r#"{"symbol":"BTC-USD","rows_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","row_count":1,"file_sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855","file_name":"f.zip"}"#,
         ),
+        (
+            "market.update",
+            r#"{"symbol":"BTC-USD","bars":[{"open_time":"2018-04-05T11:58:00Z","interval_s":60,"open":6800,"high":"6801.50","low":6790,"close":6795,"volume":12.5}],"quotes":[{"time":"2018-04-05T11:59:00Z","bid":"6794.99","ask":6795,"bid_size":1,"ask_size":"2.5"}],"regime":"calm"}"#,
+        ),
+        ("funding.update", r#"{"symbol":"BTC-USD","rate":"-0.0001","time":"2018-04-05T08:00:00Z"}"#),
         ("halt.set", r#"{"principal":"trend-bot","reason":"r"}"#),
         ("halt.clear", r#"{"scope":"all","reason":"r"}"#),
         ("halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"r"}"#),
@@ -313,7 +318,13 @@ fn amounts() -> Vec<Vec<u8>> {
 }
 
 fn market_files() -> Vec<Vec<u8>> {
-    let texts: [(usize, u8, &str); 8] = [
+    let texts: [(usize, u8, &str); 10] = [
+        (4, 0, "20201229 00:00:00,0.00020030\n20201229 08:00:00,0.00046053\n20221213 16:00:00,-0.00002983\n"),
+        (
+            4,
+            8,
+            "symbol,fundingTime,fundingRate\nA,1767600000004,-1e-4\nB,1767600000004,1\nA,1767603600000,0.1\n",
+        ),
         (0, 0, "0,1,2,1,2,5\n60000,2,3,1.5,2.5,6e-08\n120000,2,3,1.5,2.5,0.029768000000000003\n"),
         (1, 0, "0,9,9,9,10,1,12,12,12,11,2\n60000,9,9,9,10,1,12,12,12,11,2\n"),
         (2, 0, "20141201 00:00,376.4,378.27,376.4,378.27,9.09\n20141202 00:00,378,378,377.1,377.1,15.01\n"),

@@ -93,6 +93,8 @@ const KEYS: [&[&str]; 7] = [
         "maker_fee",
         "taker_fee",
         "volume_share",
+        "max_gap",
+        "percent_price",
         "group",
         "bar_s",
     ],

@@ -295,7 +295,7 @@ fn describe(shown: &Shown) -> Vec<String> {
             let what = format!("{} rows of {}", rows.row_count, rows.symbol);
             (
                 rows.timestamp.to_string(),
-                rows.file_name.clone(),
+                rows.file_name.clone().unwrap_or_default(),
                 what,
                 format!("{} changes", rows.changes.len()),
             )

@@ -1,4 +1,4 @@
-//! `spoolgate market import`: a market file into the ledger, by a signed request.
+//! `spoolgate market`: files of prices and funding rates into the ledger, by signed requests; and what is known.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use spoolgate::wire::ids::{Principal, Symbol};
 use spoolgate::wire::signing::sha256_hex;
 use spoolgate::wire::time::Time;
 
-use super::handover;
 use super::output::Output;
+use super::{funding, handover, market_show};
 
 /// Rows in one request: what one decision can take without its lines growing too large.
 pub const ROWS_PER_REQUEST: usize = 2000;
@@ -29,6 +29,21 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate market import examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. Nothing is dropped silently: see the report."
     )]
     Import(Args),
+    /// Show prices and what rules may read of markets.
+    #[command(
+        after_help = "Examples:\n  spoolgate market show\n  spoolgate --format json market show BTC-USD | jq .facts\n\nA dash, or null, is what cannot be computed or is old."
+    )]
+    Show(market_show::Args),
+    /// Charge what is due of a file of funding rates.
+    #[command(
+        after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate that was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held when it is decided; the report says what became of the others. Exit code 1: the file does\nnot have it."
+    )]
+    Funding(funding::FileArgs),
+    /// Charge one funding rate.
+    #[command(
+        after_help = "Examples:\n  spoolgate market rate 0.0001 --symbol BTC-USD\n  spoolgate market rate -0.00004 --symbol BTC-USD --time 2026-01-05T08:00:00Z"
+    )]
+    Rate(funding::RateArgs),
 }
 
 /// What the time column of bars means.
@@ -73,7 +88,15 @@ pub struct Args {
 
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
-    let Command::Import(args) = command;
+    match command {
+        Command::Import(args) => import(home, args, output),
+        Command::Show(args) => market_show::run(home, args, output),
+        Command::Funding(args) => funding::from_file(home, args, output),
+        Command::Rate(args) => funding::one(home, args, output),
+    }
+}
+
+fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let symbol = Symbol::parse(&args.symbol)?;
     let principal = Principal::parse(&args.principal)?;
     let bytes = fs::read(&args.file).with_context(|| format!("file `{}`", args.file.display()))?;

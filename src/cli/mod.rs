@@ -11,6 +11,7 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod funding;
 mod halt;
 mod handle;
 mod handover;
@@ -20,6 +21,7 @@ mod keyfile;
 mod keys;
 mod look;
 mod market;
+mod market_show;
 mod output;
 mod rebuild;
 mod run;
@@ -82,7 +84,7 @@ enum Command {
     Run(run::Args),
     /// Decide requests as they come, until stopped.
     Watch(watch::Args),
-    /// Import market data.
+    /// Prices and funding rates.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close"

@@ -114,6 +114,8 @@ pub enum Action {
     StrategiesGet,
     /// Market rows from a file.
     MarketImport,
+    /// Market rows in the request itself.
+    MarketUpdate,
     /// A funding rate.
     FundingUpdate,
     /// No more entries.
@@ -272,6 +274,14 @@ pub const ACTIONS: &[ActionRule] = &[
         "market.import",
         "ImportMarket",
         "symbol, rows_sha256, row_count, file_sha256, file_name",
+        &[Role::Human, Role::Feed],
+    )
+    .in_lane(Lane::Feed),
+    rule(
+        Action::MarketUpdate,
+        "market.update",
+        "UpdateMarket",
+        "symbol, bars?, quotes?, regime?",
         &[Role::Human, Role::Feed],
     )
     .in_lane(Lane::Feed),

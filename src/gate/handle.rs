@@ -1,7 +1,5 @@
 //! Carrying out one permitted request: one arm an action.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -10,6 +8,7 @@ use super::control;
 use super::council::Closing;
 use super::dead_man;
 use super::decide::{FILLS_MAX, Lookups};
+use super::market::{RowSource, Run};
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
@@ -19,14 +18,14 @@ use crate::rules::principals::Role;
 use crate::trading::market::row;
 use crate::trading::order::Fill;
 use crate::trading::requests::{Context, Verdict};
-use crate::trading::venue::{self, LeftOpen, paper};
+use crate::trading::venue::{self, LeftOpen};
 use crate::trading::{self, views};
 use crate::wire::admin::{
     AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt, UpdateFunding,
 };
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
-use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
+use crate::wire::ids::{OrderId, Principal, Regime, StrategyName, Symbol};
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
 
@@ -102,6 +101,16 @@ pub(super) enum AnswerBody<'a> {
         fills: usize,
         /// Orders that the market reached and the venue could not fill; nothing of that is silent.
         left_open: Vec<LeftOpen>,
+    },
+    MarketUpdated {
+        symbol: &'a Symbol,
+        rows: usize,
+        /// Those that were newer than what was known; the others were passed over.
+        taken: usize,
+        lines: usize,
+        fills: usize,
+        left_open: Vec<LeftOpen>,
+        regime: Option<&'a Regime>,
     },
     AdmissionHealth {
         rulebook: &'a str,
@@ -216,6 +225,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Strategies => turn.show_strategies(None),
         Payload::Strategy(get) => turn.show_strategies(Some(&get.strategy_id)),
         Payload::Import(import) => turn.import(import),
+        Payload::Update(update) => turn.update(update),
         Payload::Funding(update) => turn.fund(update),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
@@ -310,39 +320,14 @@ impl Turn<'_> {
                 rows.len()
             )));
         }
-        let ahead_ms = i64::from(self.rules.safety.request_ahead_max_s).saturating_mul(1000);
-        if let Some(row) = rows.iter().find(|row| row.known_ms() > self.now.ms().saturating_add(ahead_ms)) {
-            let known = Time::from_ms(row.known_ms()).map_or_else(|e| e.to_string(), |time| time.to_string());
-            return Err(refuse(format!("a row is known only at {known}, the gate's clock is {}", self.now)));
-        }
-        if !self.rules.instruments.contains_key(&import.symbol) {
-            return Err(refuse(format!("`{}` is not in rules/instruments.yaml", import.symbol)));
-        }
-        let steps = paper::on_rows(&self.state.book, self.rules, &import.symbol, &rows, self.now)
-            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-        let mut fills = 0;
-        let mut market = Vec::new();
-        let mut left_open: BTreeMap<OrderId, LeftOpen> = BTreeMap::new();
-        for step in steps {
-            left_open.extend(step.left_open.into_iter().map(|left| (left.order_id, left)));
-            fills += step
-                .changes
-                .iter()
-                .filter(|change| matches!(change, trading::Change::OrderFilled(_)))
-                .count();
-            market.push(MarketRows {
-                timestamp: self.now,
-                symbol: import.symbol.to_string(),
-                file_name: import.file_name.clone(),
-                file_sha256: import.file_sha256.clone(),
-                rows_sha256: import.rows_sha256.clone(),
-                first_row: u64::try_from(step.first_row).unwrap_or(u64::MAX),
-                row_count: u64::try_from(step.row_count).unwrap_or(u64::MAX),
-                changes: step.changes.into_iter().map(Change::Book).collect(),
-            });
-        }
+        let Run { steps, fills, left_open, .. } = self.run(&import.symbol, &rows)?;
+        let source = RowSource::Blob {
+            file_name: import.file_name.clone(),
+            file_sha256: import.file_sha256.clone(),
+            rows_sha256: import.rows_sha256.clone(),
+        };
+        let market = self.market_lines(&import.symbol, &source, steps);
         let symbol = import.symbol.to_string();
-        let left_open = left_open.into_values().collect();
         let (rows, lines) = (rows.len(), market.len());
         let data = data(&AnswerBody::MarketImported { symbol, rows, lines, fills, left_open })?;
         Ok(Outcome { data, market, ..Outcome::default() })

@@ -10,6 +10,7 @@ pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
+mod market;
 pub mod prepare;
 pub mod rates;
 pub mod record;

@@ -21,6 +21,7 @@ use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
 use crate::wire::ids::Principal;
+use crate::wire::market::UpdateMarket;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
@@ -208,6 +209,8 @@ pub enum Payload {
     Strategy(GetStrategy),
     /// `market.import`.
     Import(ImportMarket),
+    /// `market.update`.
+    Update(UpdateMarket),
     /// `funding.update`.
     Funding(UpdateFunding),
     /// `halt.set`.
@@ -347,6 +350,11 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
                 return Err("`file_name` is longer than 255 bytes".to_owned());
             }
             Payload::Import(import)
+        }
+        Action::MarketUpdate => {
+            let update: UpdateMarket = read(text)?;
+            update.validate()?;
+            Payload::Update(update)
         }
         Action::FundingUpdate => {
             let update: UpdateFunding = read(text)?;

@@ -73,12 +73,16 @@ pub struct MarketRows {
     pub timestamp: Time,
     /// Instrument.
     pub symbol: String,
-    /// Name of the file they came from.
-    pub file_name: String,
+    /// Name of the file they came from. Absent, with the next two, where they stand in the payload of the decision that
+    /// follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_name: Option<String>,
     /// SHA-256 of that file, hex.
-    pub file_sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_sha256: Option<String>,
     /// The rows' digest: they lie in `audit/blobs`.
-    pub rows_sha256: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_sha256: Option<String>,
     /// First row of this line, from 0.
     pub first_row: u64,
     /// How many rows.

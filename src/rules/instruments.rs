@@ -15,7 +15,7 @@ pub enum MarketSource {
     Quotes,
 }
 
-/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE and NOTIONAL.
+/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and PERCENT_PRICE.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instrument {
@@ -67,6 +67,10 @@ pub struct Instrument {
     /// symbol until a person clears it; absent: nothing is.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
     pub max_gap: Option<Amount>,
+    /// How far a limit price or trigger may lie from the last price when it reaches the venue, fraction of that price;
+    /// absent: any distance. The exchange filter PERCENT_PRICE.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    pub percent_price: Option<Amount>,
     /// Length of a bar, seconds: market data are stale after two.
     pub bar_s: u32,
 }

@@ -338,6 +338,9 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         if instrument.max_gap.is_some_and(|gap| !gap.is_positive()) {
             return fail("`max_gap` is not above 0; leave it out to find no gap implausible");
         }
+        if instrument.percent_price.is_some_and(|share| !share.is_positive()) {
+            return fail("`percent_price` is not above 0; leave it out to take any price");
+        }
         if !instrument.multiplier.is_positive() || !instrument.max_size.is_positive() || instrument.bar_s == 0
         {
             return fail("`multiplier`, `max_size` and `bar_s` must be above 0");

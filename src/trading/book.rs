@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::conduct::Conduct;
 use super::order::{Order, Position};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
+use crate::wire::ids::{OrderId, Principal, Regime, StrategyName, Symbol, ThesisSlug};
 use crate::wire::orders::{OrderType, Side};
 use crate::wire::time::Time;
 
@@ -56,6 +56,39 @@ pub struct Market {
     pub last: Option<Last>,
     /// The newest quote.
     pub quote: Option<Quote>,
+    /// The newest bars, oldest first, that of `last` included: at most [`WINDOW`] and one.
+    pub bars: VecDeque<Traded>,
+    /// The newest funding rates, oldest first: at most [`WINDOW`] and one.
+    pub rates: VecDeque<Amount>,
+    /// When the newest of them was due.
+    pub funded: Option<Time>,
+    /// What a feed says of it.
+    pub regime: Option<Given>,
+    /// Where the newest row that orders could use began; kept only where the venue asks which orders are new to it.
+    pub reached: Option<Time>,
+}
+
+/// Bars, and funding rates, that the newest one is compared with.
+pub const WINDOW: usize = 20;
+
+/// What is kept of a bar that is not the newest one: close and volume. As a pair in JSON, because ledger lines hold
+/// many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Traded(
+    /// Close.
+    pub Amount,
+    /// Volume, if the data have any.
+    pub Option<Amount>,
+);
+
+/// A regime and since when it is given.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Given {
+    /// Its name.
+    pub regime: Regime,
+    /// When it was given, on the gate's clock.
+    pub at: Time,
 }
 
 /// A last trade.
@@ -141,8 +174,6 @@ pub struct Book {
     pub markets: BTreeMap<Symbol, Market>,
     /// Symbols that take no entries since an implausible gap, until a person clears them.
     pub halted_symbols: BTreeMap<Symbol, Gap>,
-    /// The last time that funding was charged for, by symbol.
-    pub funded: BTreeMap<Symbol, Time>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
     /// Theses that the market has refuted, for good: at most as many as people have written.
@@ -170,7 +201,6 @@ impl Default for Book {
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
             halted_symbols: BTreeMap::new(),
-            funded: BTreeMap::new(),
             recent_entries: VecDeque::new(),
             refuted: BTreeMap::new(),
             conduct: BTreeMap::new(),

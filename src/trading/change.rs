@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Baseline, Gap, Last, Quote};
+use super::book::{Baseline, Gap, Given, Last, Quote, Traded};
 use super::order::{Fill, Order, OrderEnd};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
@@ -72,12 +72,25 @@ pub enum Change {
     MarketMoved {
         /// Instrument.
         symbol: Symbol,
+        /// Bars before the newest one that the same rows brought, oldest first: those that the book's window still holds.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        earlier: Vec<Traded>,
         /// The newest trade, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         last: Option<Last>,
         /// The newest quote, if it changed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         quote: Option<Quote>,
+        /// Where the newest row that orders could use began, where the instrument has a `percent_price`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reached: Option<Time>,
+    },
+    /// A feed says what the market is like.
+    RegimeGiven {
+        /// Instrument.
+        symbol: Symbol,
+        /// What it says, and since when.
+        given: Given,
     },
     /// An implausible gap: no entries in the symbol until a person clears it.
     SymbolHalted {

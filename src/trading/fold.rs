@@ -1,9 +1,11 @@
 //! How a change folds into the book. Applying one reads neither rules nor time, so the ledger alone
 //! gives the book back; and it either happens completely or leaves the book as it was.
 
+use std::collections::VecDeque;
+
 use rust_decimal::RoundingStrategy;
 
-use super::book::{Book, RecentEntry, Refuted};
+use super::book::{Book, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::Change;
 use super::order::{Fill, Order, OrderRole, Position};
 use crate::rules::rulebook::DUPLICATE_WINDOW_S_MAX;
@@ -112,10 +114,19 @@ impl Book {
                     None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
                 }
             }
-            Change::MarketMoved { symbol, last, quote } => {
+            Change::MarketMoved { symbol, earlier, last, quote, reached } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
-                market.last = last.clone().or_else(|| market.last.take());
+                earlier.iter().for_each(|bar| keep(&mut market.bars, bar.clone()));
+                if let Some(last) = last {
+                    keep(&mut market.bars, Traded(last.price, last.volume));
+                    market.last = Some(last.clone());
+                }
                 market.quote = quote.clone().or_else(|| market.quote.take());
+                market.reached = reached.or(market.reached);
+                Ok(())
+            }
+            Change::RegimeGiven { symbol, given } => {
+                self.markets.entry(symbol.clone()).or_default().regime = Some(given.clone());
                 Ok(())
             }
             Change::SymbolHalted { symbol, gap } => {
@@ -133,14 +144,16 @@ impl Book {
                 self.refuted.entry(slug.clone()).or_insert(refuted);
                 Ok(())
             }
-            Change::FundingCharged { symbol, time, charges, .. } => {
+            Change::FundingCharged { symbol, rate, time, charges } => {
                 let (mut cash, mut funding) = (self.account.cash, self.account.funding);
                 for charge in charges {
                     cash = exact(cash.checked_sub(charge.amount), "cash")?;
                     funding = exact(funding.checked_add(charge.amount), "funding")?;
                 }
                 (self.account.cash, self.account.funding) = (cash, funding);
-                self.funded.insert(symbol.clone(), *time);
+                let market = self.markets.entry(symbol.clone()).or_default();
+                keep(&mut market.rates, *rate);
+                market.funded = Some(*time);
                 Ok(())
             }
             Change::AccountAdjusted { amount } => self.adjust(*amount),
@@ -297,6 +310,14 @@ impl Book {
         self.account.peak_equity = peak;
         Ok(())
     }
+}
+
+/// Adds the newest to a window and forgets what it no longer holds.
+fn keep<T>(window: &mut VecDeque<T>, newest: T) {
+    while window.len() > WINDOW {
+        window.pop_front();
+    }
+    window.push_back(newest);
 }
 
 /// The position after a fill that opens or adds.

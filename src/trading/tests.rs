@@ -517,7 +517,13 @@ fn market_data_must_look_like_a_market() {
     let mut world = World::new();
     for (last, passes) in [("200", true), ("198", false)] {
         let last = super::book::Last { price: a(last), volume: None, time: world.now };
-        world.apply(&[Change::MarketMoved { symbol: eth(), last: Some(last), quote: None }]);
+        world.apply(&[Change::MarketMoved {
+            symbol: eth(),
+            earlier: Vec::new(),
+            last: Some(last),
+            quote: None,
+            reached: None,
+        }]);
         let order = market_order("trend", "ETH-USD", "buy", "0.1", "197", 0);
         assert_eq!(world.row_of(&order, "market_data").passed, passes);
     }

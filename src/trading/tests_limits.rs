@@ -56,7 +56,13 @@ fn profit_to_a_stop_does_not_make_up_for_risk_elsewhere() {
     world.tighten(crate::wire::ids::OrderId::of_line(1), "6790");
     // The market falls below the stop within the quote's age, but no row has filled it yet.
     let last = super::book::Last { price: a("6780"), volume: None, time: world.now };
-    world.apply(&[Change::MarketMoved { symbol: btc(), last: Some(last), quote: None }]);
+    world.apply(&[Change::MarketMoved {
+        symbol: btc(),
+        earlier: Vec::new(),
+        last: Some(last),
+        quote: None,
+        reached: None,
+    }]);
     let view = super::views::portfolio(&world.book, &world.rules, world.now);
     // Slippage alone: 0.001 x 6790 x 0.01.
     assert_eq!(view.open_risk, Some(a("0.0679")));

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::book::{Baseline, Book};
 use super::checks::open_notional;
+use super::facts::{Facts, facts};
 use super::order::{Order, OrderRole, Position};
 use super::risk;
 use super::valuation::{capital_base, is_fresh};
@@ -126,6 +127,8 @@ pub struct MarketState {
     pub quote_time: Option<Time>,
     /// Whether bid and ask are missing or too old for entries.
     pub stale: bool,
+    /// What rules may read of it.
+    pub facts: Facts,
 }
 
 /// `portfolio.get`.
@@ -177,6 +180,7 @@ pub fn market(book: &Book, rules: &Rulebook, symbol: &Symbol, now: Time) -> Opti
         last_time: last.map(|last| last.time),
         quote_time: quote.map(|quote| quote.time),
         stale: !seen.is_some_and(|seen| is_fresh(seen.time, now, instrument, &rules.safety)),
+        facts: facts(book, rules, symbol, now)?,
     })
 }
 

@@ -82,6 +82,10 @@ names! {
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 32
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'));
+    /// What a feed calls the state of a market, such as `trend-up`.
+    Regime, "regime", "1 to 32 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 32
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
     /// The id of a control decision, or of a strategy as controllers name it (a uuid will do).
     ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);

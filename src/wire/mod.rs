@@ -11,6 +11,7 @@ pub mod council;
 pub mod envelope;
 pub mod ids;
 pub mod json;
+pub mod market;
 pub mod orders;
 pub mod signing;
 pub mod text;

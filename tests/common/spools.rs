@@ -154,7 +154,7 @@ fn what_lines_name_is_there(home: &Path) -> Result<(), String> {
         let Some(record) = record else { continue };
         let blobs = match &record {
             Record::Decision(decision) => [decision.payload_blob.as_ref(), decision.data_blob.as_ref()],
-            Record::Market(rows) => [Some(&rows.rows_sha256), None],
+            Record::Market(rows) => [rows.rows_sha256.as_ref(), None],
             _ => [None, None],
         };
         for digest in blobs.into_iter().flatten() {

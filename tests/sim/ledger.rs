@@ -145,7 +145,7 @@ impl Reader {
                 paths.extend(ruling.decision_blob.as_deref().map(blob));
                 paths.extend(ruling.record_blob.as_deref().map(blob));
             }
-            Some(Record::Market(rows)) => paths.push(blob(rows.rows_sha256.as_str())),
+            Some(Record::Market(rows)) => paths.extend(rows.rows_sha256.as_deref().map(blob)),
             _ => {}
         }
         for (path, digest) in paths {

@@ -1,15 +1,17 @@
 //! Whether the market is known, and whether the order's price has to do with it.
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{Finding, OrderFacts, SAFETY, STATE, Subject};
+use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, STATE, Subject};
 use crate::rules::instruments::Instrument;
 use crate::trading::valuation::{TwoSided, age_max_ms, is_fresh};
+use crate::trading::venue::too_far;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, Side};
 
 /// |own price - reference| <= collar x reference, with the ask as reference of buys and the bid of sells.
 /// `price_collar` holds on the side that pays more than the market, `price_collar_passive` on the other.
-/// Market orders have no price of their own.
+/// Market orders have no price of their own. What the venue refuses as further than `percent_price` from its last
+/// price is refused here too.
 pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> Finding {
     let Some(market) = facts.market else {
         return Finding::unknown("price", SAFETY, NO_MARKET);
@@ -33,8 +35,17 @@ pub(super) fn price_collar(subject: &Subject, facts: &OrderFacts) -> Finding {
     let (Some(distance), Some(limit)) = (distance, reference.checked_mul(collar)) else {
         return Finding::unknown("price", SAFETY, NOT_EXACT);
     };
-    Finding::compared(distance, limit, "price", SAFETY)
-        .unless(distance <= limit, || format!("{own} is too far from the market at {reference}"))
+    let finding = Finding::compared(distance, limit, "price", SAFETY);
+    if distance > limit {
+        return finding.unless(false, || format!("{own} is too far from the market at {reference}"));
+    }
+    let stated = facts.terms.own_price.zip(subject.instrument);
+    match stated.and_then(|(own, instrument)| too_far(own, subject.book, instrument)) {
+        Some(reason) => {
+            Finding::yes_no(Some(format!("the venue would refuse the order: {reason}")), INSTRUMENTS)
+        }
+        None => finding,
+    }
 }
 
 /// |worst entry - planned entry| <= slippage_to_plan x planned entry. Too far in favour fails as well: the plan is

@@ -2,6 +2,7 @@
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, Subject};
+use crate::trading::venue::too_far;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, Side};
 
@@ -41,8 +42,8 @@ pub(super) fn stop_required(_: &Subject, facts: &OrderFacts) -> Finding {
     finding.unless(market_ok, || format!("the stop must lie {side} the market, or it triggers at once"))
 }
 
-/// The stop order itself meets the filters: tick, smallest size, smallest notional, and `min_stop_ticks`
-/// between worst entry and stop.
+/// The stop order itself meets the filters: tick, smallest size, smallest notional, `min_stop_ticks`
+/// between worst entry and stop, and `percent_price` from the last price.
 pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> Finding {
     let Some(instrument) = subject.instrument else {
         return Finding::unknown("price", INSTRUMENTS, NO_INSTRUMENT);
@@ -69,7 +70,8 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> Finding {
     } else if distance < least {
         Some("the stop is closer to the worst entry than the instrument allows".to_owned())
     } else {
-        None
+        too_far(stop, subject.book, instrument)
+            .map(|reason| format!("the venue would refuse the stop: {reason}"))
     };
     let finding = Finding::compared(distance, least, "price", INSTRUMENTS);
     finding.unless(fault.is_none(), || fault.unwrap_or_default())
@@ -102,8 +104,8 @@ pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> Finding {
     })
 }
 
-/// The target of an entry lies on the winning side of both the worst entry and the market, and on the tick. An
-/// exit brings none.
+/// The target of an entry lies on the winning side of both the worst entry and the market, on the tick, and within
+/// `percent_price` of the last price. An exit brings none.
 pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Finding> {
     let target = facts.order.target_price?;
     if subject.kind != Kind::Entry {
@@ -121,6 +123,12 @@ pub(super) fn target_valid(subject: &Subject, facts: &OrderFacts) -> Option<Find
         return Some(
             finding.unless(false, || format!("`target_price` is not a multiple of the tick {tick}")),
         );
+    }
+    if let Some(reason) = too_far(target, subject.book, instrument) {
+        return Some(Finding::yes_no(
+            Some(format!("the venue would refuse the target: {reason}")),
+            INSTRUMENTS,
+        ));
     }
     let (Some(worst), Some(market)) = (facts.worst_entry, facts.market) else {
         return Some(Finding::unknown("price", CONTRACT, NO_MARKET));

@@ -91,11 +91,26 @@ pub enum ImportError {
     },
     /// The file holds funding rates.
     #[error(
-        "{file} holds funding rates, which are not imported: send each as a `funding.update` when it is due"
+        "{file} holds funding rates, which are no rows; charge what is due with `spoolgate market funding`"
     )]
     Funding {
         /// The file.
         file: String,
+    },
+    /// A file of funding rates has no column of them.
+    #[error(
+        "{file} line {line}: {found} starts no file of funding rates ({reason}); give it a header line such as \
+         `time,funding_rate`"
+    )]
+    NoRates {
+        /// The file.
+        file: String,
+        /// The first line that is not blank.
+        line: u64,
+        /// Its text.
+        found: String,
+        /// What does not fit.
+        reason: String,
     },
     /// A Lean file counts from midnight and no name says of which day.
     #[error(

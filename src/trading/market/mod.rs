@@ -6,6 +6,7 @@
 mod clean;
 mod detect;
 mod error;
+mod funding;
 mod layout;
 mod lean;
 mod number;
@@ -17,6 +18,7 @@ mod time;
 mod unpack;
 
 pub use error::ImportError;
+pub use funding::{Rate, RateReport, import_rates, last_due};
 pub use report::{Format, PROBLEMS_MAX, Report};
 pub use row::{BLOB_ROWS_MAX, BlobError, Row, RowFlaw, RowKind, RowLineError, parse_blob, write_blob};
 pub use time::{IntervalError, parse_interval};

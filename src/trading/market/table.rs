@@ -8,9 +8,9 @@ use super::report::Format;
 use super::text::shown;
 
 /// Names of the time column, as [`plain`] writes them.
-const TIME: &[&str] = &["time", "timestamp", "date", "datetime", "open_time", "opentime", "ts"];
+pub(super) const TIME: &[&str] = &["time", "timestamp", "date", "datetime", "open_time", "opentime", "ts"];
 /// Names of the symbol column.
-const SYMBOL: &[&str] = &["ticker", "symbol"];
+pub(super) const SYMBOL: &[&str] = &["ticker", "symbol"];
 /// Names of the volume column.
 const VOLUME: &[&str] = &["volume", "vol"];
 /// Names of the size at the bid.
@@ -21,7 +21,7 @@ const ASK_SIZE: &[&str] = &["ask_size", "asksize"];
 const FUNDING: &[&str] = &["funding_rate", "fundingrate", "last_funding_rate", "funding_time", "fundingtime"];
 
 /// A column name in lower case, its blanks and hyphens as underscores.
-fn plain(name: &str) -> String {
+pub(super) fn plain(name: &str) -> String {
     name.chars().map(|c| if c == ' ' || c == '-' { '_' } else { c.to_ascii_lowercase() }).collect()
 }
 

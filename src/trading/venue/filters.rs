@@ -1,14 +1,80 @@
 //! What the venue itself refuses: its filters are those of instruments.yaml as it stands when a row comes,
 //! which a person may have changed since the gate checked the order.
 
-use crate::rules::instruments::Instrument;
-use crate::trading::order::Order;
+use super::VenueError;
+use super::paper::Run;
+use crate::rules::instruments::{Instrument, MarketSource};
+use crate::trading::book::Book;
+use crate::trading::change::Change;
+use crate::trading::order::{Order, OrderRole};
 use crate::wire::amount::Amount;
+use crate::wire::ids::{Leg, OrderId};
+use crate::wire::time::Time;
+
+impl Run<'_> {
+    /// Refuses entries and exits that reach the venue with this row at a price too far from the last one known before
+    /// it. Only then: a market that moves away later takes no order that rests.
+    pub(super) fn refuse_far(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
+        self.reached = self.instrument.percent_price.map(|_| start);
+        let before = self.book.markets.get(&self.instrument.symbol).and_then(|market| market.reached);
+        let is_new = |order: &&Order| {
+            let of_person = matches!(order.role, OrderRole::Entry | OrderRole::Exit);
+            let came = order.accepted_at <= start && before.is_none_or(|before| order.accepted_at > before);
+            let begun = !order.filled.is_zero() || order.triggered;
+            order.symbol == self.instrument.symbol
+                && of_person
+                && order.order_id.leg == Leg::Order
+                && came
+                && !begun
+        };
+        let far = self.book.orders.values().filter(is_new).filter_map(|order| {
+            let reason = too_far(order.price.or(order.trigger)?, &self.book, self.instrument)?;
+            Some((order.order_id, reason))
+        });
+        for (order_id, reason) in far.collect::<Vec<(OrderId, String)>>() {
+            let at = self.now;
+            self.emit(Change::OrderRefused { order_id, reason, at })?;
+            self.retire(order_id.stop())?;
+            self.retire(order_id.target())?;
+        }
+        Ok(())
+    }
+}
+
+/// Why the venue does not take a price, limit or trigger: |price - last| > percent_price x last. The last price is that
+/// of the rows that fill orders: the last close, or the middle of the last quote. Before there is any, every price
+/// is taken.
+pub(in crate::trading) fn too_far(price: Amount, book: &Book, instrument: &Instrument) -> Option<String> {
+    let most = instrument.percent_price?;
+    let market = book.markets.get(&instrument.symbol)?;
+    // Doubled, so that a middle needs no division.
+    let (one, other) = match instrument.fills_from {
+        MarketSource::Bars => market.last.as_ref().map(|last| (last.price, last.price))?,
+        MarketSource::Quotes => market.quote.as_ref().map(|quote| (quote.bid, quote.ask))?,
+    };
+    let compared = one.checked_add(other).and_then(|last| {
+        let distance = price.checked_add(price)?.checked_sub(last)?.abs();
+        Some((last, distance <= last.checked_mul(most)?))
+    });
+    match compared {
+        Some((_, true)) => None,
+        Some((last, false)) => Some(format!(
+            "its price {price} is further than {most} of the last price from it (twice that price is {last})"
+        )),
+        None => Some(format!("its price {price} cannot be compared exactly with the last price")),
+    }
+}
 
 /// Why the venue does not take the protective stop of an entry of `whole` size: tick, lot, smallest size and
 /// notional, all counted at what it protects once the entry has filled, so that a part of it is never refused
-/// for being small.
-pub(super) fn refuses_stop(stop: &Order, whole: Amount, instrument: &Instrument) -> Option<String> {
+/// for being small; and the distance from the last price.
+pub(super) fn refuses_stop(
+    stop: &Order,
+    whole: Amount,
+    book: &Book,
+    instrument: &Instrument,
+) -> Option<String> {
     let Some(trigger) = stop.trigger else { return Some("the stop has no price".to_owned()) };
     let notional = trigger.checked_mul(whole).and_then(|value| value.checked_mul(instrument.multiplier));
     let small = notional.is_none_or(|notional| notional < instrument.min_notional);
@@ -21,6 +87,7 @@ pub(super) fn refuses_stop(stop: &Order, whole: Amount, instrument: &Instrument)
         .or_else(|| {
             small.then(|| format!("it is worth less than the smallest notional {}", instrument.min_notional))
         })
+        .or_else(|| too_far(trigger, book, instrument))
 }
 
 /// Why the venue does not take an exit from a position of `held`: tick and lot. What closes all that is held
@@ -33,9 +100,10 @@ pub(super) fn refuses_exit(exit: &Order, held: Amount, instrument: &Instrument) 
     })
 }
 
-/// Why the venue does not take a target: the tick.
-pub(super) fn refuses_target(target: &Order, instrument: &Instrument) -> Option<String> {
-    target.price.and_then(|price| off_tick(price, instrument))
+/// Why the venue does not take a target: the tick, and the distance from the last price.
+pub(super) fn refuses_target(target: &Order, book: &Book, instrument: &Instrument) -> Option<String> {
+    let price = target.price?;
+    off_tick(price, instrument).or_else(|| too_far(price, book, instrument))
 }
 
 fn off_tick(price: Amount, instrument: &Instrument) -> Option<String> {

@@ -10,7 +10,7 @@ use crate::wire::ids::Symbol;
 use crate::wire::time::Time;
 
 /// Funding is due at multiples of this, milliseconds of UTC.
-const PERIOD_MS: i64 = 8 * 3_600_000;
+pub const FUNDING_PERIOD_MS: i64 = 8 * 3_600_000;
 
 /// Charges are rounded up to this: what is paid up, what is received down.
 const STEP: &str = "0.00000001";
@@ -61,16 +61,17 @@ pub fn on_funding(
     now: Time,
 ) -> Result<Vec<Change>, FundingError> {
     let mut run = Run::new(book, rules, symbol, now)?;
-    if time.ms().rem_euclid(PERIOD_MS) != 0 {
+    if time.ms().rem_euclid(FUNDING_PERIOD_MS) != 0 {
         return Err(FundingError::NotDue(time));
     }
     if time > now {
         return Err(FundingError::Ahead(time));
     }
-    if let Some(time) = book.funded.get(symbol).copied().filter(|last| *last >= time) {
+    let funded = book.markets.get(symbol).and_then(|market| market.funded);
+    if let Some(time) = funded.filter(|last| *last >= time) {
         return Err(FundingError::Charged { symbol: symbol.clone(), time });
     }
-    if now.since_ms(time) >= PERIOD_MS {
+    if now.since_ms(time) >= FUNDING_PERIOD_MS {
         return Err(FundingError::Late(time));
     }
     let step = Amount::parse_exact(STEP).map_err(|_| FundingError::NotExact(symbol.clone()))?;

@@ -11,8 +11,9 @@ mod settling;
 mod steps;
 mod watching;
 
-pub use funding::{FundingError, on_funding};
-pub use paper::{end_day, on_rows, open_periods};
+pub(in crate::trading) use filters::too_far;
+pub use funding::{FUNDING_PERIOD_MS, FundingError, on_funding};
+pub use paper::{count_new, end_day, on_rows, open_periods};
 pub use steps::{LeftOpen, Step};
 
 use super::fold::ApplyError;
@@ -44,3 +45,5 @@ pub enum VenueError {
 mod tests;
 #[cfg(test)]
 mod tests_orders;
+#[cfg(test)]
+mod tests_percent;

@@ -108,6 +108,13 @@ pub fn on_rows(
     Ok(run.steps.finish())
 }
 
+/// How many of the rows, which are in order, [`on_rows`] will not pass over.
+pub fn count_new(book: &Book, rules: &Rulebook, symbol: &Symbol, rows: &[Row], now: Time) -> usize {
+    let ahead_ms = i64::from(rules.safety.request_ahead_max_s).saturating_mul(1000);
+    let possible_ms = now.ms().saturating_add(ahead_ms);
+    rows.iter().filter(|row| is_new(book, symbol, row, possible_ms)).count()
+}
+
 /// Whether a row tells something newer than the book knows. What the book knows from later than
 /// `possible_ms` is from before the clock was set back: nothing would be newer for as long.
 fn is_new(book: &Book, symbol: &Symbol, row: &Row, possible_ms: i64) -> bool {
@@ -130,6 +137,8 @@ pub(super) struct Run<'a> {
     pub(super) steps: Steps,
     /// When the present row was known.
     pub(super) row_time: Time,
+    /// Where the present row begins, if orders can use it and the venue asks which of them are new to it.
+    pub(super) reached: Option<Time>,
     /// What the present row still lets fill.
     room: Room,
     /// Levels of theses that this symbol has not crossed yet.
@@ -166,7 +175,8 @@ impl<'a> Run<'a> {
         let steps = Steps::new(symbol.clone());
         let (room, opened) = (Room::default(), BTreeMap::new());
         let levels = Levels::of(book, rules, symbol);
-        Ok(Run { book: book.clone(), rules, instrument, now, steps, row_time: now, room, levels, opened })
+        let book = book.clone();
+        Ok(Run { book, rules, instrument, now, steps, row_time: now, reached: None, room, levels, opened })
     }
 }
 
@@ -188,6 +198,7 @@ impl Run<'_> {
             self.opened.clear();
             self.expire_of_earlier_days(start_ms)?;
             self.refuse_exits(start_ms)?;
+            self.refuse_far(start_ms)?;
             self.watch_gap(row, time)?;
             for group in GROUPS {
                 for order_id in self.reached(group, start_ms) {

@@ -43,7 +43,7 @@ impl Run<'_> {
         let order_id = entry.order_id.stop();
         let Some(stop) = self.book.orders.get(&order_id) else { return Ok(()) };
         if stop.leaves().is_zero()
-            && let Some(reason) = filters::refuses_stop(stop, entry.size, self.instrument)
+            && let Some(reason) = filters::refuses_stop(stop, entry.size, &self.book, self.instrument)
         {
             return self.flatten(entry, by, reason);
         }
@@ -56,7 +56,7 @@ impl Run<'_> {
         let order_id = entry.order_id.target();
         let Some(target) = self.book.orders.get(&order_id) else { return Ok(()) };
         if target.leaves().is_zero()
-            && let Some(reason) = filters::refuses_target(target, self.instrument)
+            && let Some(reason) = filters::refuses_target(target, &self.book, self.instrument)
         {
             let at = self.now;
             return self.emit(Change::OrderRefused { order_id, reason, at });

@@ -2,18 +2,19 @@
 
 use serde::Serialize;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::trading::book::{Last, Quote};
+use crate::trading::book::{Last, Quote, Traded, WINDOW};
 use crate::trading::change::Change;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Symbol};
+use crate::wire::time::Time;
 
 /// Most bytes of JSON that the changes of a step take.
 const STEP_BYTES_MAX: usize = 40_000;
 
-/// Room kept for what closes a step: the market, the peak and the drawdown.
-const CLOSING_BYTES: usize = 2_000;
+/// Room kept for what closes a step: the market with its window, the peak and the drawdown.
+const CLOSING_BYTES: usize = 2_500;
 
 /// What part of the rows did to the book.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,8 +47,10 @@ pub(super) struct Steps {
     bytes: usize,
     first_row: usize,
     rows_done: usize,
+    earlier: VecDeque<Traded>,
     last: Option<Last>,
     quote: Option<Quote>,
+    reached: Option<Time>,
     peak: Option<Amount>,
     latched: Option<Change>,
     left_open: BTreeMap<OrderId, String>,
@@ -62,8 +65,10 @@ impl Steps {
             bytes: 2,
             first_row: 0,
             rows_done: 0,
+            earlier: VecDeque::new(),
             last: None,
             quote: None,
+            reached: None,
             peak: None,
             latched: None,
             left_open: BTreeMap::new(),
@@ -82,9 +87,18 @@ impl Steps {
         self.changes.push(change);
     }
 
-    pub(super) fn market(&mut self, last: Option<Last>, quote: Option<Quote>) {
-        self.last = last.or_else(|| self.last.take());
+    pub(super) fn market(&mut self, last: Option<Last>, quote: Option<Quote>, reached: Option<Time>) {
+        if let Some(last) = last
+            && let Some(before) = self.last.replace(last)
+        {
+            // The window of the book holds no more than these and the newest one.
+            while self.earlier.len() >= WINDOW {
+                self.earlier.pop_front();
+            }
+            self.earlier.push_back(Traded(before.price, before.volume));
+        }
         self.quote = quote.or_else(|| self.quote.take());
+        self.reached = reached.or(self.reached);
     }
 
     pub(super) fn peak(&mut self, equity: Amount) {
@@ -107,8 +121,9 @@ impl Steps {
     fn cut(&mut self) {
         if self.last.is_some() || self.quote.is_some() {
             let symbol = self.symbol.clone();
-            let (last, quote) = (self.last.take(), self.quote.take());
-            self.changes.push(Change::MarketMoved { symbol, last, quote });
+            let earlier = std::mem::take(&mut self.earlier).into();
+            let (last, quote, reached) = (self.last.take(), self.quote.take(), self.reached.take());
+            self.changes.push(Change::MarketMoved { symbol, earlier, last, quote, reached });
         }
         if let Some(equity) = self.peak.take() {
             self.changes.push(Change::PeakRaised { equity });

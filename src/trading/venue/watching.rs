@@ -39,8 +39,16 @@ impl Run<'_> {
             Row::Quote { bid, ask, .. } => (None, Some(Quote { bid, ask, time })),
         };
         let symbol = self.instrument.symbol.clone();
-        self.book.apply(&Change::MarketMoved { symbol, last: last.clone(), quote: quote.clone() })?;
-        self.steps.market(last, quote);
+        let (earlier, reached) = (Vec::new(), self.reached.take());
+        let (now_last, now_quote) = (last.clone(), quote.clone());
+        self.book.apply(&Change::MarketMoved {
+            symbol,
+            earlier,
+            last: now_last,
+            quote: now_quote,
+            reached,
+        })?;
+        self.steps.market(last, quote, reached);
         Ok(())
     }
 

@@ -1,0 +1,307 @@
+//! What rules may read of a market. A fact that cannot be computed, or whose source is missing or old, is absent and
+//! never 0: a rule that asks for it then does not know.
+
+use rust_decimal::{Decimal, RoundingStrategy};
+use serde::Serialize;
+
+use super::book::{Book, Market, Traded, WINDOW};
+use super::valuation::is_fresh;
+use super::venue::FUNDING_PERIOD_MS;
+use crate::rules::Rulebook;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{Regime, Symbol};
+use crate::wire::time::Time;
+
+/// Decimals of ratios.
+const RATIO_PLACES: u32 = 10;
+
+/// Decimals that a single return is rounded to, half to even, before it is squared.
+const RETURN_PLACES: u32 = 12;
+
+/// How old a funding rate may be: two periods of eight hours, as bars may be two bars old.
+const RATE_AGE_MAX_MS: i64 = 2 * FUNDING_PERIOD_MS;
+
+/// Facts about one market, at one instant.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Facts {
+    /// Price of the last trade, if it is fresh; where no trade was ever known, the middle of bid and ask.
+    pub price: Option<Amount>,
+    /// Bid as the checks see it, if it is fresh.
+    pub bid: Option<Amount>,
+    /// Ask as the checks see it, if it is fresh.
+    pub ask: Option<Amount>,
+    /// (ask - bid) / ((ask + bid) / 2), a fraction.
+    pub spread_pct: Option<Amount>,
+    /// Volume of the last bar over the mean volume of the 20 before it. All 21 must be known, with volumes, and the last
+    /// fresh.
+    pub volume_ratio: Option<Amount>,
+    /// Realised volatility of one bar: see [`volatility`]. The last bar must be fresh.
+    pub volatility: Option<Amount>,
+    /// The last funding rate, if it was due within 16 hours.
+    pub funding_rate: Option<Amount>,
+    /// (last rate - mean) / standard deviation, both of the 20 rates before it (n - 1 in the deviation). Absent with the
+    /// rate, before there are 21, and where the 20 do not differ.
+    pub funding_rate_zscore: Option<Amount>,
+    /// What a feed says, until it says something else.
+    pub regime: Option<Regime>,
+    /// Since when.
+    pub regime_since: Option<Time>,
+    /// Whole minutes since 00:00 UTC, where every day of this gate begins.
+    pub minutes_since_open: i64,
+}
+
+/// The facts about `symbol`; none if it is not in instruments.yaml.
+pub fn facts(book: &Book, rules: &Rulebook, symbol: &Symbol, now: Time) -> Option<Facts> {
+    let instrument = rules.instruments.get(symbol)?;
+    let fresh = |time: Time| is_fresh(time, now, instrument, &rules.safety);
+    let market = book.markets.get(symbol);
+    let seen = book.two_sided(instrument).filter(|seen| fresh(seen.time));
+    let last = market.and_then(|market| market.last.as_ref());
+    let bars = market.filter(|_| last.is_some_and(|last| fresh(last.time)));
+    let middle = seen.and_then(|seen| ratio(seen.bid.checked_add(seen.ask)?, Amount::from_i64(2)));
+    let price = match last {
+        Some(last) => Some(last.price).filter(|_| fresh(last.time)),
+        None => middle,
+    };
+    let rated = market.filter(|market| {
+        market.funded.is_some_and(|time| (0..RATE_AGE_MAX_MS).contains(&now.since_ms(time)))
+    });
+    let given = market.and_then(|market| market.regime.as_ref());
+    Some(Facts {
+        price,
+        bid: seen.map(|seen| seen.bid),
+        ask: seen.map(|seen| seen.ask),
+        spread_pct: seen.and_then(|seen| {
+            let spread = seen.ask.checked_sub(seen.bid)?;
+            ratio(spread.checked_add(spread)?, seen.bid.checked_add(seen.ask)?)
+        }),
+        volume_ratio: bars.and_then(volume_ratio),
+        volatility: bars.and_then(|market| volatility(market.bars.iter())),
+        funding_rate: rated.and_then(|market| market.rates.back().copied()),
+        funding_rate_zscore: rated.and_then(zscore),
+        regime: given.map(|given| given.regime.clone()),
+        regime_since: given.map(|given| given.at),
+        minutes_since_open: now.since_ms(now.day_start()) / 60_000,
+    })
+}
+
+/// Last volume x 20 / sum of the 20 volumes before.
+fn volume_ratio(market: &Market) -> Option<Amount> {
+    let (Traded(_, newest), before) = newest_and_window(&market.bars)?;
+    let sum = before.into_iter().try_fold(Amount::ZERO, |sum, bar| sum.checked_add(bar.1?))?;
+    ratio((*newest)?.checked_mul(count())?, sum)
+}
+
+/// Realised volatility of one bar: the square root of the mean of the squared returns, `sqrt(sum(r_i^2) / 20)` with
+/// `r_i = close_i / close_(i-1) - 1`, over the last 21 closes. This is realised variance (Andersen, Bollerslev, Diebold
+/// and Labys, Modeling and Forecasting Realized Volatility, Econometrica 71, 2003) per bar and with simple instead of
+/// logarithmic returns, which decimals hold; about a mean of 0 and not scaled to a year. Returns are rounded half to
+/// even at 12 decimals, the mean and the root down, the root at 10 decimals: integers throughout, so every machine gets
+/// the same. Bars count as they came, whatever time lies between them. None for fewer bars, and where a square leaves
+/// 128 bits.
+fn volatility<'a>(bars: impl Iterator<Item = &'a Traded>) -> Option<Amount> {
+    let closes: Vec<Decimal> = bars.map(|bar| bar.0.decimal()).collect();
+    if closes.len() <= WINDOW {
+        return None;
+    }
+    let later = closes.iter().skip(1);
+    let squares = later.zip(&closes).map(|(close, before)| {
+        let change = close.checked_sub(*before)?.checked_div(*before)?;
+        let units = units(change)?.unsigned_abs();
+        units.checked_mul(units)
+    });
+    let sum = squares.into_iter().try_fold(0_u128, |sum, square| sum.checked_add(square?))?;
+    // The square of a unit of 10^-12 is one of 10^-24, and its root one of 10^-12 again.
+    let root = sum.checked_div(u128::try_from(WINDOW).ok()?)?.isqrt();
+    let shown = i128::try_from(root / 10_u128.pow(RETURN_PLACES - RATIO_PLACES)).ok()?;
+    amount(Decimal::try_from_i128_with_scale(shown, RATIO_PLACES).ok()?)
+}
+
+/// The last rate against the 20 before it.
+fn zscore(market: &Market) -> Option<Amount> {
+    let (newest, before) = newest_and_window(&market.rates)?;
+    let n = i128::try_from(WINDOW).ok()?;
+    // With x in whole units of 10^-12 and n of them: z = (n x - S) / sqrt(n (n Q - S^2) / (n - 1)), S the sum and Q the
+    // sum of squares. Nothing is rounded before the root.
+    let rates: Option<Vec<i128>> = before.into_iter().map(|rate| units(rate.decimal())).collect();
+    let (sum, squares) = rates?.into_iter().try_fold((0_i128, 0_i128), |(sum, squares), rate| {
+        Some((sum.checked_add(rate)?, squares.checked_add(rate.checked_mul(rate)?)?))
+    })?;
+    let spread = n.checked_mul(squares)?.checked_sub(sum.checked_mul(sum)?)?;
+    // Both sides 10^4 times as large, so that little is lost with the root of rates that hardly differ.
+    let scaled = n.checked_mul(spread)?.checked_mul(100_000_000)?.checked_div(n.checked_sub(1)?)?;
+    let root = u128::try_from(scaled).ok()?.isqrt();
+    let distance = n.checked_mul(units(newest.decimal())?)?.checked_sub(sum)?.checked_mul(10_000)?;
+    let (distance, root) = (Decimal::try_from_i128_with_scale(distance, 0), i128::try_from(root).ok()?);
+    let root = Decimal::try_from_i128_with_scale(root, 0).ok()?;
+    quotient(distance.ok()?, root)
+}
+
+/// The newest of a full window and those before it.
+fn newest_and_window<T>(all: &std::collections::VecDeque<T>) -> Option<(&T, Vec<&T>)> {
+    let newest = all.back()?;
+    let before: Vec<&T> = all.iter().rev().skip(1).take(WINDOW).collect();
+    (before.len() == WINDOW).then_some((newest, before))
+}
+
+fn count() -> Amount {
+    Amount::from_i64(i64::try_from(WINDOW).unwrap_or(i64::MAX))
+}
+
+/// A number in units of 10^-12, half to even.
+fn units(number: Decimal) -> Option<i128> {
+    let mut rounded = number.round_dp_with_strategy(RETURN_PLACES, RoundingStrategy::MidpointNearestEven);
+    rounded.rescale(RETURN_PLACES);
+    // A number too large for that scale keeps a smaller one.
+    (rounded.scale() == RETURN_PLACES).then(|| rounded.mantissa())
+}
+
+fn ratio(part: Amount, whole: Amount) -> Option<Amount> {
+    quotient(part.decimal(), whole.decimal())
+}
+
+/// Half to even at 10 decimals; none over 0.
+fn quotient(part: Decimal, whole: Decimal) -> Option<Amount> {
+    let quotient = part.checked_div(whole)?;
+    amount(quotient.round_dp_with_strategy(RATIO_PLACES, RoundingStrategy::MidpointNearestEven))
+}
+
+fn amount(number: Decimal) -> Option<Amount> {
+    let number = number.normalize();
+    // A negative zero has no text as an amount.
+    if number.is_zero() { Some(Amount::ZERO) } else { Amount::parse_exact(&number.to_string()).ok() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trading::change::Change;
+    use crate::trading::testing::*;
+
+    fn now(world: &World) -> Facts {
+        facts(&world.book, &world.rules, &btc(), world.now).unwrap()
+    }
+
+    /// Bars that open where the one before closed.
+    fn bars(world: &mut World, closes: &[(&str, Option<&str>)]) {
+        for (close, volume) in closes {
+            world.bar_of(close, close, close, close, *volume);
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_absent() {
+        let mut world = World::new();
+        world.book.markets.clear();
+        let nothing = now(&world);
+        assert_eq!((nothing.price, nothing.spread_pct, nothing.volatility), (None, None, None));
+        assert_eq!((nothing.funding_rate, nothing.regime), (None, None));
+        assert!(facts(&world.book, &world.rules, &Symbol::parse("NONE").unwrap(), world.now).is_none());
+        bars(&mut world, &[("100", Some("2")); 20]);
+        let few = now(&world);
+        assert_eq!((few.price, few.volume_ratio, few.volatility), (Some(a("100")), None, None));
+        bars(&mut world, &[("100", Some("2"))]);
+        let enough = now(&world);
+        // Nothing moved is known to be 0; that is not the same as nothing known.
+        assert_eq!((enough.volume_ratio, enough.volatility), (Some(a("1")), Some(a("0"))));
+        bars(&mut world, &[("100", None)]);
+        assert_eq!((now(&world).volume_ratio, now(&world).volatility), (None, Some(a("0"))));
+        world.wait(120_000);
+        assert!(now(&world).price.is_some(), "two bars old is fresh");
+        world.wait(1);
+        let old = now(&world);
+        assert_eq!((old.price, old.bid, old.ask, old.spread_pct), (None, None, None, None));
+        assert_eq!((old.volume_ratio, old.volatility), (None, None));
+    }
+
+    #[test]
+    fn formulas_by_hand() {
+        let mut world = World::new();
+        world.book.markets.clear();
+        let mut rows = vec![("100", Some("1")); 20];
+        rows.push(("110", Some("7")));
+        bars(&mut world, &rows);
+        let facts = now(&world);
+        // One return of 0.1 among 20: sqrt(0.01 / 20) = 0.02236067977...
+        assert_eq!(facts.volatility, Some(a("0.0223606797")));
+        assert_eq!(facts.volume_ratio, Some(a("7")));
+        // Bars: close -/+ 0.0005 of it.
+        assert_eq!((facts.bid, facts.ask), (Some(a("109.945")), Some(a("110.055"))));
+        assert_eq!(facts.spread_pct, Some(a("0.001")));
+        assert_eq!(facts.price, Some(a("110")));
+        // The window moves on: 100 -> 110 is the first of its returns, then it is gone.
+        bars(&mut world, &[("110", Some("1")); 19]);
+        assert_eq!(now(&world).volatility, Some(a("0.0223606797")));
+        bars(&mut world, &[("110", Some("1"))]);
+        assert_eq!(now(&world).volatility, Some(a("0")));
+        // 12:00 and 42 bars.
+        assert_eq!(now(&world).minutes_since_open, 12 * 60 + 42);
+        assert_eq!(world.book.markets[&btc()].bars.len(), WINDOW + 1);
+    }
+
+    #[test]
+    fn quotes_alone_give_the_middle() {
+        let world = World::new();
+        let seen = facts(&world.book, &world.rules, &eth(), world.now).unwrap();
+        assert_eq!((seen.price, seen.bid, seen.ask), (Some(a("200.1")), Some(a("200")), Some(a("200.2"))));
+        // 0.2 / 200.1 = 0.00099950024...
+        assert_eq!(seen.spread_pct, Some(a("0.0009995002")));
+    }
+
+    #[test]
+    fn funding_rates_and_how_unusual_the_last_is() {
+        let mut world = World::new();
+        let mut due = world.now.day_start();
+        let mut fund = |world: &mut World, rate: &str| {
+            due = due.plus_ms(8 * 3_600_000);
+            world.now = due;
+            let (symbol, rate) = (btc(), a(rate));
+            world.apply(&[Change::FundingCharged { symbol, rate, time: due, charges: Vec::new() }]);
+        };
+        for n in 0..20 {
+            fund(&mut world, if n % 2 == 0 { "0.0001" } else { "0.0003" });
+            let few = now(&world);
+            assert!(few.funding_rate.is_some() && few.funding_rate_zscore.is_none());
+        }
+        fund(&mut world, "0.0005");
+        // Mean 0.0002, deviation 0.0001 x sqrt(20 / 19) = 0.000102597835...: 2.92403830...
+        assert_eq!(now(&world).funding_rate, Some(a("0.0005")));
+        let score = now(&world).funding_rate_zscore.unwrap();
+        assert!(score > a("2.924038") && score < a("2.924039"), "{score}");
+        for _ in 0..21 {
+            fund(&mut world, "-0.0001");
+        }
+        let alike = now(&world);
+        assert_eq!((alike.funding_rate, alike.funding_rate_zscore), (Some(a("-0.0001")), None));
+        assert_eq!(world.book.markets[&btc()].rates.len(), WINDOW + 1);
+        world.wait(RATE_AGE_MAX_MS - 1);
+        assert!(now(&world).funding_rate.is_some());
+        world.wait(1);
+        assert_eq!(now(&world).funding_rate, None);
+    }
+
+    #[test]
+    fn a_step_of_many_rows_leaves_the_same_windows_as_rows_one_by_one() {
+        let row = |n: i64| crate::trading::market::Row::Bar {
+            open_ms: Time::parse(NOON).unwrap().ms() + n * 60_000,
+            interval_ms: 60_000,
+            open: Amount::from_i64(n),
+            high: Amount::from_i64(n),
+            low: Amount::from_i64(n),
+            close: Amount::from_i64(n),
+            volume: Some(Amount::from_i64(n + 1)),
+        };
+        for count in [1, 2, 20, 21, 22, 23, 50] {
+            let rows: Vec<_> = (1..=count).map(|n| row(n + 1)).collect();
+            let (mut at_once, mut singly) = (World::new(), World::new());
+            at_once.wait(3_600_000);
+            singly.wait(3_600_000);
+            let steps = at_once.rows(&btc(), &rows);
+            assert_eq!(steps.len(), 1);
+            let bytes = serde_json::to_vec(&steps[0].changes).unwrap().len();
+            assert!(bytes < 1000, "{bytes} bytes for {count} rows");
+            rows.iter().for_each(|row| drop(singly.rows(&btc(), &[*row])));
+            assert_eq!(at_once.book.markets, singly.book.markets, "{count} rows");
+        }
+    }
+}
