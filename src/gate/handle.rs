@@ -9,6 +9,7 @@ use super::admission::PolicyHealth;
 use super::control;
 use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
+use super::portfolio::portfolio;
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
@@ -190,7 +191,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
             None,
             Some(tighten.order_id),
         )),
-        Payload::Portfolio => answer(&AnswerBody::Portfolio(views::portfolio(book, turn.rules, turn.now))),
+        Payload::Portfolio => answer(&AnswerBody::Portfolio(portfolio(turn.state, turn.rules, turn.now))),
         Payload::Orders => answer(&AnswerBody::Orders(views::orders(book, |_| true))),
         Payload::Fills(_) => turn.fills(),
         Payload::Market(market) => match views::market(book, turn.rules, &market.symbol, turn.now) {

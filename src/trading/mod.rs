@@ -17,6 +17,7 @@ pub mod requests;
 pub mod risk;
 pub mod submit;
 pub mod tighten;
+pub mod usage;
 pub mod valuation;
 pub mod venue;
 pub mod views;
@@ -43,3 +44,5 @@ mod tests_control;
 mod tests_limits;
 #[cfg(test)]
 mod tests_risk;
+#[cfg(test)]
+mod tests_usage;

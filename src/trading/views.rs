@@ -6,6 +6,7 @@ use super::book::{Baseline, Book};
 use super::checks::open_notional;
 use super::order::{Order, OrderRole, Position};
 use super::risk;
+use super::usage::{LimitUse, Reduced, usage};
 use super::valuation::{capital_base, is_fresh};
 use crate::rules::Rulebook;
 use crate::rules::strategies::Direction;
@@ -51,6 +52,8 @@ pub struct PortfolioState {
     pub open_risk: Option<Amount>,
     /// Positions by symbol, then strategy.
     pub positions: Vec<PositionView>,
+    /// Every limit, and how much of it is used.
+    pub limits: Vec<LimitUse>,
 }
 
 /// One position.
@@ -114,8 +117,8 @@ pub struct MarketState {
     pub stale: bool,
 }
 
-/// `portfolio.get`.
-pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
+/// `portfolio.get`, as far as the book and the rules say: what halts entries is the gate's to add.
+pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) -> PortfolioState {
     let account = &book.account;
     let equity = book.equity(rules, now);
     let positions: Vec<PositionView> =
@@ -138,6 +141,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         exposure: exposure(book, rules, now),
         open_risk: sum(book.positions.values().map(|position| open_risk(book, rules, position, now))),
         positions,
+        limits: usage(book, rules, now, reduced),
     }
 }
 
