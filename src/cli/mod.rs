@@ -22,6 +22,7 @@ mod market;
 mod output;
 mod rebuild;
 mod run;
+mod selftest;
 mod sign;
 mod strategies;
 mod submit;
@@ -99,6 +100,8 @@ enum Command {
     Orders,
     /// Show executions.
     Fills(look::FillsArgs),
+    /// Trip every check on a scratch copy of the rules in force.
+    Selftest(selftest::Args),
     /// Verify and read the ledger.
     #[command(
         subcommand,
@@ -203,6 +206,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Portfolio => look::portfolio(home, output),
         Command::Orders => look::orders(home, output),
         Command::Fills(args) => look::fills(home, args, output),
+        Command::Selftest(args) => selftest::run(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
         Command::Admit(command) => admit::run(home, command, output),

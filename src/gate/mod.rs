@@ -12,6 +12,7 @@ pub mod handle;
 pub mod portfolio;
 pub mod prepare;
 pub mod record;
+pub mod selftest;
 pub mod state;
 
 pub use decide::{Decided, Lookups, Seen, decide};

@@ -1,0 +1,58 @@
+//! One scenario a check: what it must pass, and the smallest change that it must refuse. A check without a row here
+//! fails the self-test.
+
+use super::bench::Bench;
+use super::{Plan, orders, sizes, standings};
+
+/// What a scenario makes of a bench; none where a figure is not exact.
+pub(super) type Scenario = fn(&Bench<'_>) -> Option<Plan>;
+
+/// By name of the check, in the order of the table of checks.
+pub(super) const SCENARIOS: &[(&str, Scenario)] = &[
+    ("request_freshness", standings::request_freshness),
+    ("clock", standings::clock),
+    ("rulebook", standings::rulebook),
+    ("duplicate_order", standings::duplicate_order),
+    ("instrument_allowed", orders::instrument_allowed),
+    ("strategy_active", standings::strategy_active),
+    ("thesis_valid", orders::thesis_valid),
+    ("arithmetic_range", orders::arithmetic_range),
+    ("price_tick", orders::price_tick),
+    ("size_lot", sizes::size_lot),
+    ("min_notional", sizes::min_notional),
+    ("max_order_value", |bench| sizes::too_large(bench, "max_order_value")),
+    ("max_order_size", |bench| sizes::too_large(bench, "max_order_size")),
+    ("stop_required", orders::stop_required),
+    ("stop_hostable", orders::stop_hostable),
+    ("stop_distance", orders::stop_distance),
+    ("target_valid", orders::target_valid),
+    ("price_collar", orders::price_collar),
+    ("slippage_to_plan", orders::slippage_to_plan),
+    ("market_data", orders::market_data),
+    ("max_single_trade_risk", |bench| sizes::too_large(bench, "max_single_trade_risk")),
+    ("max_single_position", |bench| sizes::too_large(bench, "max_single_position")),
+    ("max_total_exposure", |bench| sizes::too_large(bench, "max_total_exposure")),
+    ("same_direction_exposure", |bench| sizes::too_large(bench, "same_direction_exposure")),
+    ("correlated_group", sizes::correlated_group),
+    ("strategy_allocation", sizes::strategy_allocation),
+    ("max_portfolio_risk", |bench| sizes::too_large(bench, "max_portfolio_risk")),
+    ("loss_budget", |bench| sizes::too_large(bench, "loss_budget")),
+    ("daily_loss_halt", standings::daily_loss_halt),
+    ("weekly_loss_halt", standings::weekly_loss_halt),
+    ("drawdown_halt", standings::drawdown_halt),
+    ("manual_halt", standings::manual_halt),
+    ("max_open_positions", standings::max_open_positions),
+    ("max_open_orders", standings::max_open_orders),
+    ("buying_power", |bench| sizes::too_large(bench, "buying_power")),
+    ("liquidity_participation", sizes::liquidity_participation),
+    ("time_window", standings::time_window),
+    ("order_rate", standings::order_rate),
+    ("repeated_execution", standings::repeated_execution),
+    ("loss_streak", standings::loss_streak),
+    ("cooldown", standings::cooldown),
+    ("self_cross", orders::self_cross),
+    ("symbol_halt", standings::symbol_halt),
+    ("reduce_only", sizes::reduce_only),
+    ("cancel_ok", orders::cancel_ok),
+    ("tighten_ok", orders::tighten_ok),
+];
