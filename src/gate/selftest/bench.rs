@@ -29,7 +29,7 @@ const SEQ: u64 = 1000;
 /// Where no tick or lot is configured, prices and sizes move by this.
 const STEP: &str = "0.00000001";
 /// What a market trades that has room for everything.
-const VOLUME: &str = "1000000000";
+pub(super) const VOLUME: &str = "1000000000";
 /// Ticks that prices are tried at where none is known, the dearest first.
 const TICKS: [&str; 6] = ["1000000", "100000", "10000", "1000", "100", "20"];
 

@@ -184,6 +184,13 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
             let blank = blank(Outcome::CannotTrip, format!("{what} does not trip it"));
             return found.map_or_else(|| blank.clone(), |row| told(&row, blank.clone()));
         };
+        // What comes after the first may trip by another limit of the same check.
+        let limit = scenarios::configured(check, bench).filter(|_| first.is_none());
+        let configured = limit.filter(|limit| row.limit != Some(*limit));
+        if let Some(limit) = configured {
+            let why = format!("it compares with another figure than the {} of the rules", limit.normalized());
+            return told(&row, blank(Outcome::CannotTrip, why));
+        }
         let others = rows.iter().filter(|row| !row.passed && row.check_name != check);
         let also = others.map(|row| row.check_name.to_string()).filter(|name| !had_failed(name)).collect();
         first.get_or_insert_with(|| Tried {

@@ -195,6 +195,34 @@ fn what_trips_is_one_unit_past_what_passes() {
     }
 }
 
+/// A row that is wired to the function of its neighbour trips, at the neighbour's limit.
+#[test]
+fn a_check_that_is_wired_to_another_limit_is_found() {
+    let rules = rules(&ALL_SET);
+    for (check, other) in [
+        ("max_total_exposure", "same_direction_exposure"),
+        ("correlated_group", "max_single_position"),
+        ("max_single_trade_risk", "max_portfolio_risk"),
+        ("weekly_loss_halt", "daily_loss_halt"),
+        ("max_open_orders", "max_open_positions"),
+    ] {
+        let swapped = |scratch: &Scratch| {
+            let mut verdict = scratch.decide()?;
+            let found = verdict.checks.iter().find(|row| row.check_name == other).cloned();
+            for row in verdict.checks.iter_mut().filter(|row| row.check_name == check) {
+                *row = CheckResult { check_name: check.into(), ..found.clone()? };
+            }
+            Some(verdict)
+        };
+        let report = run_with(&rules, &BTreeMap::new(), &swapped);
+        assert!(!report.ok, "{check}");
+        assert!(of(&report, check).iter().all(|tried| tried.outcome == Outcome::CannotTrip), "{check}");
+    }
+    let reduced = super::tests::rules(&[("name: trend\n", "name: trend\nrisk_mode: reduced\n")]);
+    let report = run(&reduced, &BTreeMap::new());
+    assert!(report.ok, "{:#?}", report.checks.iter().filter(|t| t.why.is_some()).collect::<Vec<_>>());
+}
+
 #[test]
 fn halts_that_come_after_everything_is_lost_cannot_trip() {
     for (from, to, check, limit) in [
