@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 52] = [
     "",
     "demo",
     "init",
@@ -35,6 +35,8 @@ const COMMANDS: [&str; 50] = [
     "portfolio",
     "orders",
     "fills",
+    "explain",
+    "selftest",
     "audit",
     "audit verify",
     "audit tail",

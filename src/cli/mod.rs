@@ -11,6 +11,8 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod explain;
+mod explain_words;
 mod halt;
 mod handle;
 mod handover;
@@ -100,6 +102,8 @@ enum Command {
     Orders,
     /// Show executions.
     Fills(look::FillsArgs),
+    /// Say in words what was asked, what was decided and why, and what came of it.
+    Explain(explain::Args),
     /// Trip every check on a scratch copy of the rules in force.
     Selftest(selftest::Args),
     /// Verify and read the ledger.
@@ -206,6 +210,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Portfolio => look::portfolio(home, output),
         Command::Orders => look::orders(home, output),
         Command::Fills(args) => look::fills(home, args, output),
+        Command::Explain(args) => explain::run(home, args, output),
         Command::Selftest(args) => selftest::run(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
