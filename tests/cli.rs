@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 54] = [
+const COMMANDS: [&str; 56] = [
     "",
     "demo",
     "init",
@@ -38,6 +38,8 @@ const COMMANDS: [&str; 54] = [
     "portfolio",
     "orders",
     "fills",
+    "explain",
+    "selftest",
     "audit",
     "audit verify",
     "audit tail",

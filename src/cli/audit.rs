@@ -220,6 +220,20 @@ fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()
     Ok(())
 }
 
+/// Lines that a request of this id, or of this number, is in: read from the first line on.
+pub(super) fn records(home: &Path, id: &str) -> Result<Vec<(u64, Record)>> {
+    let seq: Option<u64> = id.parse().ok();
+    let mut found = Vec::new();
+    each_line(home, 1, &mut |shown| {
+        let by_request = matches!(&shown.record, Some(Record::Decision(decision))
+            if decision.request_id.as_deref() == Some(id));
+        if by_request || seq == Some(shown.seq) {
+            found.extend(shown.record.map(|record| (shown.seq, record)));
+        }
+    })?;
+    Ok(found)
+}
+
 fn tail(home: &Path, args: &TailArgs, output: &Output) -> Result<Exit> {
     let (_, numbers) = segments_of(home)?;
     let mut last: std::collections::VecDeque<Shown> = std::collections::VecDeque::new();

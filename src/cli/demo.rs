@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use spoolgate::gate::{Decision, Record};
+use spoolgate::gate::{Decision, Record, portfolio};
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::{Home, Seams, layout};
 use spoolgate::host::clock::{Clock, ManualClock};
@@ -17,7 +17,6 @@ use spoolgate::host::keyring::SqliteKeyring;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::verify::Options;
 use spoolgate::trading::market::{self, Row};
-use spoolgate::trading::views;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::control::ControlResponse;
 use spoolgate::wire::council::CouncilDecision;
@@ -270,7 +269,7 @@ impl Demo {
     fn print(self, output: &Output) -> Result<Exit> {
         let Demo { root, clock, home, told, .. } = self;
         let now = clock.now();
-        let portfolio = views::portfolio(&home.state().book, home.rulebook(), now);
+        let portfolio = portfolio::portfolio(home.state(), home.rulebook(), now);
         let fills = home.store().fills_since(Time::EPOCH, usize::MAX)?;
         drop(home);
         let options = Options { strict: true, threads: 2, ..Options::default() };

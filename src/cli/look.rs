@@ -5,9 +5,10 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate::gate::record::Event;
 use spoolgate::gate::state::Halt;
-use spoolgate::gate::{Change, State, dead_man};
+use spoolgate::gate::{Change, State, portfolio};
 use spoolgate::home::read::{self, View, real_seams};
 use spoolgate::trading::order::{Fill, OrderRole};
+use spoolgate::trading::usage::LimitUse;
 use spoolgate::trading::views::{self, OrderView, PortfolioState};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Exit;
@@ -100,8 +101,10 @@ fn or_dash(amount: Option<Amount>) -> String {
 /// Shows the account.
 pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
     let (view, now) = view(home)?;
-    print_portfolio(&dead_man::portfolio(&view.state, &view.rulebook, now), output)?;
+    let portfolio = portfolio::portfolio(&view.state, &view.rulebook, now);
+    print_portfolio(&portfolio, output)?;
     if !output.is_json() {
+        print_limits(&portfolio.limits, output)?;
         let reasons = why_closed(&view.state);
         reasons.iter().try_for_each(|reason| output.line(&super::output::plain(reason)))?;
     }
@@ -166,6 +169,33 @@ pub fn print_portfolio(portfolio: &PortfolioState, output: &Output) -> Result<()
         output.table(&header, &["size", "average", "mark", "unrealised"], &rows)?;
     }
     Ok(())
+}
+
+/// Prints how much of every limit is used.
+fn print_limits(limits: &[LimitUse], output: &Output) -> Result<()> {
+    output.heading("Limits, and what is left of them")?;
+    let rows: Vec<Vec<String>> = limits
+        .iter()
+        .map(|limit| {
+            let amounts =
+                if limit.unit == "bool" { [None; 3] } else { [limit.used, limit.limit, limit.left] };
+            let [used, most, left] = amounts.map(or_dash);
+            let note = limit.closed.as_deref().map_or_else(String::new, |why| super::output::short(why, 90));
+            let unit = if limit.unit == "bool" { "" } else { limit.unit.as_ref() }.to_owned();
+            vec![
+                limit.check.to_owned(),
+                limit.of.clone(),
+                used,
+                most,
+                left,
+                unit,
+                limit.source.to_string(),
+                note,
+            ]
+        })
+        .collect();
+    let header = ["limit", "of", "used", "at most", "left", "unit", "source", "note"];
+    output.table(&header, &["used", "at most", "left"], &rows)
 }
 
 /// Shows open orders.

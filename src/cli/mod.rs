@@ -11,6 +11,8 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod explain;
+mod explain_words;
 mod funding;
 mod halt;
 mod handle;
@@ -25,6 +27,7 @@ mod market_show;
 mod output;
 mod rebuild;
 mod run;
+mod selftest;
 mod sign;
 mod strategies;
 mod submit;
@@ -102,6 +105,10 @@ enum Command {
     Orders,
     /// Show executions.
     Fills(look::FillsArgs),
+    /// Say in words what was asked, what was decided and why, and what came of it.
+    Explain(explain::Args),
+    /// Trip every check on a scratch copy of the rules in force.
+    Selftest(selftest::Args),
     /// Verify and read the ledger.
     #[command(
         subcommand,
@@ -208,6 +215,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Portfolio => look::portfolio(home, output),
         Command::Orders => look::orders(home, output),
         Command::Fills(args) => look::fills(home, args, output),
+        Command::Explain(args) => explain::run(home, args, output),
+        Command::Selftest(args) => selftest::run(home, args, output),
         Command::Audit(command) => audit::run(home, command, output),
         Command::Council(command) => council::run(home, command, output),
         Command::Admit(command) => admit::run(home, command, output),

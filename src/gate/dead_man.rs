@@ -12,7 +12,7 @@ use crate::rules::Rulebook;
 use crate::rules::principals::{PrincipalRule, Role};
 use crate::rules::safety::DeadManAction;
 use crate::trading::absent;
-use crate::trading::views::{self, PortfolioState, UnheardView};
+use crate::trading::views::UnheardView;
 use crate::wire::admin::Heartbeat;
 use crate::wire::code::Code;
 use crate::wire::ids::Principal;
@@ -167,14 +167,14 @@ pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option
     orders.next().map(|change| vec![state::Change::Book(change)])
 }
 
-/// The account, its positions, and who is not heard of.
-pub fn portfolio(state: &State, rules: &Rulebook, now: Time) -> PortfolioState {
+/// Who is not heard of.
+pub fn unheard(state: &State) -> Vec<UnheardView> {
     let unheard = state.dead_man.tripped.iter().map(|(principal, tripped)| UnheardView {
         principal: principal.clone(),
         since: tripped.at,
         action: tripped.action.as_str(),
     });
-    PortfolioState { unheard: unheard.collect(), ..views::portfolio(&state.book, rules, now) }
+    unheard.collect()
 }
 
 impl Turn<'_> {

@@ -6,9 +6,9 @@ use serde_json::value::RawValue;
 use super::admission::PolicyHealth;
 use super::control;
 use super::council::Closing;
-use super::dead_man;
 use super::decide::{FILLS_MAX, Lookups};
 use super::market::{RowSource, Run};
+use super::portfolio::portfolio;
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
@@ -205,9 +205,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
             None,
             Some(tighten.order_id),
         )),
-        Payload::Portfolio => {
-            answer(&AnswerBody::Portfolio(dead_man::portfolio(turn.state, turn.rules, turn.now)))
-        }
+        Payload::Portfolio => answer(&AnswerBody::Portfolio(portfolio(turn.state, turn.rules, turn.now))),
         Payload::Orders => answer(&AnswerBody::Orders(views::orders(book, |_| true))),
         Payload::Fills(_) => turn.fills(),
         Payload::Market(market) => match views::market(book, turn.rules, &market.symbol, turn.now) {

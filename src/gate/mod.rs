@@ -11,9 +11,11 @@ pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
 mod market;
+pub mod portfolio;
 pub mod prepare;
 pub mod rates;
 pub mod record;
+pub mod selftest;
 pub mod state;
 
 pub use decide::{Decided, Lookups, Seen, decide};

@@ -9,6 +9,7 @@ use super::open::{HomeError, Seams, read_genesis};
 use super::rulebook;
 use crate::council::case::Docket;
 use crate::gate::council::Said;
+use crate::gate::prepare::Origin;
 use crate::gate::{Record, State};
 use crate::host::disk::{Access, Disk};
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
@@ -20,7 +21,8 @@ use crate::rules::Rulebook;
 use crate::state::fold::{Outstanding, fold};
 use crate::state::{Store, StoreError, cases};
 use crate::trading::order::Fill;
-use crate::wire::ids::RequestId;
+use crate::trading::requests::ClosedOrder;
+use crate::wire::ids::{OrderId, RequestId};
 use crate::wire::signing::unhex;
 use crate::wire::time::Time;
 
@@ -50,6 +52,35 @@ impl View {
             fills.extend(store.numbered_fills_since(since, usize::MAX)?);
         }
         Ok(fills.into_values().collect())
+    }
+
+    /// How an order ended; none: it is open, or there is none of this id.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn closed_order(&self, id: OrderId) -> Result<Option<ClosedOrder>, StoreError> {
+        // Newer rows stand behind the snapshot.
+        for store in self.stores().into_iter().rev() {
+            if let Some(closed) = store.closed_order(id)? {
+                return Ok(Some(closed));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lines that answered a verified request of this id, one a spool it came through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn request_lines(&self, id: &str) -> Result<Vec<u64>, StoreError> {
+        let own = self.rulebook.principals.values().filter_map(|rule| rule.spool.clone()).map(Origin::Agent);
+        let mut lines = BTreeSet::new();
+        for origin in [Origin::Flat, Origin::Local].into_iter().chain(own) {
+            for store in self.stores() {
+                lines.extend(store.seen_in_spool(&origin.label(), id)?.map(|seen| seen.seq));
+            }
+        }
+        Ok(lines.into_iter().collect())
     }
 
     fn stores(&self) -> Vec<&Store> {

@@ -294,6 +294,9 @@ mod tests {
         for count in [1, 2, 20, 21, 22, 23, 50] {
             let rows: Vec<_> = (1..=count).map(|n| row(n + 1)).collect();
             let (mut at_once, mut singly) = (World::new(), World::new());
+            // Prices that cross their levels are told apart from the windows.
+            at_once.rules.theses.clear();
+            singly.rules.theses.clear();
             at_once.wait(3_600_000);
             singly.wait(3_600_000);
             let steps = at_once.rows(&btc(), &rows);

@@ -14,7 +14,7 @@ use crate::wire::ids::OrderId;
 use crate::wire::orders::Side;
 
 /// Most accepted entries remembered for duplicates and rates.
-const RECENT_ENTRIES_MAX: usize = 4096;
+pub const RECENT_ENTRIES_MAX: usize = 4096;
 
 /// Decimals that the cost of a reduced part is rounded to.
 const COST_PLACES: u32 = 8;

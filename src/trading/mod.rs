@@ -19,6 +19,7 @@ pub mod requests;
 pub mod risk;
 pub mod submit;
 pub mod tighten;
+pub mod usage;
 pub mod valuation;
 pub mod venue;
 pub mod views;
@@ -47,3 +48,5 @@ mod tests_guard;
 mod tests_limits;
 #[cfg(test)]
 mod tests_risk;
+#[cfg(test)]
+mod tests_usage;

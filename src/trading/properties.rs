@@ -283,7 +283,7 @@ impl Walk {
             account.net_deposits.checked_add(account.realised).unwrap().checked_sub(account.fees).unwrap();
         let right = right.checked_sub(account.funding).unwrap();
         assert_eq!(left, right, "cash + cost = deposits + realised - fees - funding");
-        let view = super::views::portfolio(book, &self.world.rules, self.world.now);
+        let view = super::views::portfolio(book, &self.world.rules, self.world.now, &Default::default());
         if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
             assert_eq!(equity, right.checked_add(unrealised).unwrap());
         }

@@ -610,7 +610,7 @@ fn rulebooks_with_a_duplicate_window_the_book_cannot_keep_do_not_load() {
 #[test]
 fn views_tell_what_is_unknown() {
     let mut world = World::holding("0.01");
-    let view = super::views::portfolio(&world.book, &world.rules, world.now);
+    let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
     let json = serde_json::to_value(&view).unwrap();
     assert_eq!(json["positions"][0]["average_price"], "6810.3");
     assert_eq!(json["positions"][0]["stops"][0]["trigger"], "6700");
@@ -618,7 +618,7 @@ fn views_tell_what_is_unknown() {
     assert_eq!(view.exposure, Some(a("68.034")));
     assert_eq!(view.unrealised, Some(a("-0.103")));
     world.wait(121_000);
-    let view = super::views::portfolio(&world.book, &world.rules, world.now);
+    let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
     assert_eq!((view.equity, view.open_risk, view.exposure, view.day_pnl), (None, None, None, None));
     let market = super::views::market(&world.book, &world.rules, &btc(), world.now).unwrap();
     assert!(market.stale);

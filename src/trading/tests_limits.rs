@@ -63,7 +63,7 @@ fn profit_to_a_stop_does_not_make_up_for_risk_elsewhere() {
         quote: None,
         reached: None,
     }]);
-    let view = super::views::portfolio(&world.book, &world.rules, world.now);
+    let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
     // Slippage alone: 0.001 x 6790 x 0.01.
     assert_eq!(view.open_risk, Some(a("0.0679")));
 }
@@ -95,7 +95,7 @@ fn nothing_left_is_a_capital_base_of_nothing() {
             let row = row(&verdict, name);
             assert_eq!((row.passed, row.limit), (false, Some(Amount::ZERO)), "{name} {cash}");
         }
-        let view = super::views::portfolio(&world.book, &world.rules, world.now);
+        let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
         assert_eq!(view.capital_base, Some(Amount::ZERO));
     }
     // Not even an entry that leaves the worst case as it is.

@@ -262,7 +262,7 @@ fn the_weeks_baseline_outlives_days_and_restarts_and_deposits_are_no_profit() {
     world.book.account.cash = world.book.account.cash.checked_sub(a("100")).unwrap();
     let pnl = |world: &mut World| world.row_of(&buy("0.01"), "weekly_loss_halt").value;
     assert_eq!(pnl(&mut world), Some(a("-100")));
-    let view = super::views::portfolio(&world.book, &world.rules, world.now);
+    let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
     assert_eq!(view.week_pnl, Some(a("-100")));
     // A restart reads the book back.
     let kept = serde_json::to_string(&world.book).unwrap();

@@ -7,6 +7,7 @@ use super::checks::open_notional;
 use super::facts::{Facts, facts};
 use super::order::{Order, OrderRole, Position};
 use super::risk;
+use super::usage::{LimitUse, Reduced, usage};
 use super::valuation::{capital_base, is_fresh};
 use crate::rules::Rulebook;
 use crate::rules::strategies::Direction;
@@ -55,6 +56,8 @@ pub struct PortfolioState {
     /// Agents that the dead man's switch has closed entries of.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unheard: Vec<UnheardView>,
+    /// Every limit, and how much of it is used.
+    pub limits: Vec<LimitUse>,
 }
 
 /// An agent that is not heard of.
@@ -131,8 +134,8 @@ pub struct MarketState {
     pub facts: Facts,
 }
 
-/// `portfolio.get`.
-pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
+/// `portfolio.get`, as far as the book and the rules say: what halts entries is the gate's to add.
+pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) -> PortfolioState {
     let account = &book.account;
     let equity = book.equity(rules, now);
     let positions: Vec<PositionView> =
@@ -156,6 +159,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time) -> PortfolioState {
         open_risk: sum(book.positions.values().map(|position| open_risk(book, rules, position, now))),
         positions,
         unheard: Vec::new(),
+        limits: usage(book, rules, now, reduced),
     }
 }
 

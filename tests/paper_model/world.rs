@@ -618,7 +618,7 @@ impl World {
         assert_eq!(r(account.realised), or_zero(&model.realised), "seed {seed}: realised");
         assert_eq!(r(account.fees), or_zero(&model.fees), "seed {seed}: fees");
         assert_eq!(r(account.funding), or_zero(&model.funding), "seed {seed}: funding");
-        let view = views::portfolio(book, &self.rules, self.now);
+        let view = views::portfolio(book, &self.rules, self.now, &Default::default());
         assert_eq!(view.equity.map(r), model.equity(), "seed {seed}: equity");
         assert_eq!(book.equity_last_known(&self.rules).map(r), model.equity(), "seed {seed}");
         assert_eq!(view.unrealised.map(r), model.unrealised(), "seed {seed}: unrealised");

@@ -1,9 +1,11 @@
 //! How much is open and how much has been going on.
 
 use super::{Finding, Kind, OrderFacts, SAFETY, Subject};
+use crate::trading::book::Book;
 use crate::trading::conduct::Conduct;
 use crate::trading::order::{Order, OrderRole};
 use crate::wire::amount::Amount;
+use crate::wire::ids::Principal;
 use crate::wire::time::Time;
 
 /// What rates are counted over.
@@ -24,23 +26,35 @@ fn fits(count: usize, limit: u32) -> bool {
 /// `max_open_positions`. What adds to a pair that is open already opens nothing.
 pub(super) fn max_open_positions(subject: &Subject, facts: &OrderFacts) -> Finding {
     let (book, order) = (subject.book, facts.order);
-    let entries = || book.orders.values().filter(|open| open.role == OrderRole::Entry);
-    let is_held = |open: &Order| book.positions.values().any(|held| open.is_of(&held.strategy, &held.symbol));
-    let is_first = |(nth, open): &(usize, &Order)| {
-        !is_held(open) && !entries().take(*nth).any(|other| open.is_of(&other.strategy, &other.symbol))
-    };
-    let pending = entries().enumerate().filter(|found| is_first(found)).count();
-    let is_open = entries().any(|open| open.is_of(&order.strategy, &order.symbol))
+    let is_open = entries(book).any(|open| open.is_of(&order.strategy, &order.symbol))
         || book.positions.values().any(|held| held.strategy == order.strategy && held.symbol == order.symbol);
-    let count = book.positions.len().saturating_add(pending).saturating_add(usize::from(!is_open));
+    let count = open_pairs(book).saturating_add(usize::from(!is_open));
     let limit = subject.rules.safety.max_open_positions;
     counted(count, limit, is_open || fits(count, limit), "too many positions would be open")
 }
 
+/// Pairs of symbol and strategy that hold a position or have a working entry.
+pub(in crate::trading) fn open_pairs(book: &Book) -> usize {
+    let is_held = |open: &Order| book.positions.values().any(|held| open.is_of(&held.strategy, &held.symbol));
+    let is_first = |(nth, open): &(usize, &Order)| {
+        !is_held(open) && !entries(book).take(*nth).any(|other| open.is_of(&other.strategy, &other.symbol))
+    };
+    let pending = entries(book).enumerate().filter(|found| is_first(found)).count();
+    book.positions.len().saturating_add(pending)
+}
+
+fn entries(book: &Book) -> impl Iterator<Item = &Order> {
+    book.orders.values().filter(|open| open.role == OrderRole::Entry)
+}
+
+/// Open orders, protective stops not counted.
+pub(in crate::trading) fn open_orders(book: &Book) -> usize {
+    book.orders.values().filter(|order| order.role != OrderRole::Protective).count()
+}
+
 /// Open orders with this one, protective stops not counted: at most `max_open_orders`.
 pub(super) fn max_open_orders(subject: &Subject, _: &OrderFacts) -> Finding {
-    let open = subject.book.orders.values().filter(|order| order.role != OrderRole::Protective).count();
-    let (count, limit) = (open.saturating_add(1), subject.rules.safety.max_open_orders);
+    let (count, limit) = (open_orders(subject.book).saturating_add(1), subject.rules.safety.max_open_orders);
     counted(count, limit, fits(count, limit), "too many orders would be open")
 }
 
@@ -48,14 +62,8 @@ pub(super) fn max_open_orders(subject: &Subject, _: &OrderFacts) -> Finding {
 /// together at most `max_entries_per_minute_all`. An entry of a minute ago counts no more. Exits, cancels and
 /// tightens are not counted and never held back.
 pub(super) fn order_rate(subject: &Subject, _: &OrderFacts) -> Finding {
-    let now = subject.ctx.now;
-    // Later than now is from before the clock was set back.
-    let is_recent = |at: Time| now.since_ms(at).saturating_abs() < RATE_WINDOW_MS;
-    let recent = subject.book.recent_entries.iter().filter(|entry| is_recent(entry.at));
-    let (own, all) = recent.fold((1_usize, 1_usize), |(own, all), entry| {
-        let is_own = entry.source == *subject.ctx.source;
-        (own.saturating_add(usize::from(is_own)), all.saturating_add(1))
-    });
+    let (own, all) = recent_entries(subject.book, subject.ctx.source, subject.ctx.now);
+    let (own, all) = (own.saturating_add(1), all.saturating_add(1));
     let safety = &subject.rules.safety;
     let (own_max, all_max) = (safety.max_entries_per_minute, safety.max_entries_per_minute_all);
     if fits(own, own_max) && !fits(all, all_max) {
@@ -82,6 +90,16 @@ pub(super) fn message_rate(subject: &Subject) -> Finding {
         return compared(messages.all, all_max, "too many messages within a minute, over all agents");
     }
     compared(messages.own, own_max, "too many messages within a minute")
+}
+
+/// Entries accepted within the minute before `now`: of this sender, and of all.
+pub(in crate::trading) fn recent_entries(book: &Book, source: &Principal, now: Time) -> (usize, usize) {
+    // Later than now is from before the clock was set back.
+    let is_recent = |at: Time| now.since_ms(at).saturating_abs() < RATE_WINDOW_MS;
+    let recent = book.recent_entries.iter().filter(|entry| is_recent(entry.at));
+    recent.fold((0_usize, 0_usize), |(own, all), entry| {
+        (own.saturating_add(usize::from(entry.source == *source)), all.saturating_add(1))
+    })
 }
 
 /// Fewer than `max_executions` entries of the strategy executed within the last `executions_window_s`. Once there

@@ -15,6 +15,7 @@ mod stops;
 mod subject;
 mod targets;
 
+pub(super) use activity::{open_orders, open_pairs, recent_entries};
 pub(crate) use around::open_notional;
 pub(super) use crossing::crossed_entries;
 pub use subject::{Kind, OrderFacts, Subject};
@@ -222,6 +223,18 @@ pub fn run(subject: &Subject) -> Vec<CheckResult> {
     rows
 }
 
+/// Names of all checks, in their order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.name)
+}
+
+/// What the check of this name finds, whether or not it blocks this kind of request; none where it has nothing to
+/// say.
+pub fn found(name: &str, subject: &Subject) -> Option<CheckResult> {
+    let check = CHECKS.iter().find(|check| check.name == name)?;
+    Some(made(check, finding_of(check, subject)?))
+}
+
 /// Name of the first check that fails, without making rows.
 pub fn refusal(subject: &Subject) -> Option<&'static str> {
     CHECKS.iter().find(|check| refuses(check, subject)).map(|check| check.name)
@@ -253,7 +266,11 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
         finding.passed = true;
         finding.reason = finding.reason.map(|reason| format!("exempt: {reason}").into());
     }
-    Some(CheckResult {
+    Some(made(check, finding))
+}
+
+fn made(check: &Check, finding: Finding) -> CheckResult {
+    CheckResult {
         check_name: Cow::Borrowed(check.name),
         passed: finding.passed,
         value: finding.value,
@@ -261,7 +278,7 @@ fn row(check: &Check, subject: &Subject) -> Option<CheckResult> {
         source: finding.source,
         unit: Cow::Borrowed(finding.unit),
         reason: finding.reason,
-    })
+    }
 }
 
 fn refuses(check: &Check, subject: &Subject) -> bool {

@@ -300,7 +300,8 @@ fn funding_is_charged_once_per_time_and_symbol_at_the_mark() {
             world.book.profit_since(&day, equity).unwrap().checked_sub(a(expect)),
             "part of the daily loss"
         );
-        let view = crate::trading::views::portfolio(&world.book, &world.rules, world.now);
+        let view =
+            crate::trading::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
         assert_eq!(view.funding, a(expect));
     }
     let mut world = World::holding("0.01");

@@ -1,0 +1,313 @@
+//! `spoolgate explain`: one decision in plain words, from the ledger, without the lock, also beside a running gate.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use spoolgate::gate::record::{CheckRow, Decision, Status};
+use spoolgate::gate::{Change, Record};
+use spoolgate::home::read::View;
+use spoolgate::trading::order::OrderRole;
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::code::{Code, Exit};
+use spoolgate::wire::ids::{Leg, OrderId, RequestId};
+use spoolgate::wire::orders::Headroom;
+use spoolgate::wire::time::Time;
+
+use super::output::{Output, plain, short};
+use super::{audit, explain_words as words, look};
+
+/// Explain one decision.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 it is explained, whatever was decided, 2 there is no such request, line or order."
+)]
+pub struct Args {
+    /// Id of a request, number of a line (an answer's auditRef), or id of an order.
+    what: String,
+}
+
+/// What is told of a decision.
+#[derive(Serialize)]
+struct Explained {
+    line: u64,
+    request_id: Option<String>,
+    source: Option<String>,
+    action: Option<String>,
+    /// In words.
+    asked: String,
+    signed_at: Option<String>,
+    decided_at: Time,
+    /// `accepted`, `refused`, `done`, `decided` or `recorded`.
+    outcome: &'static str,
+    code: Option<Code>,
+    why: Option<String>,
+    /// The checks that refused, the first of which names the refusal.
+    failed: Vec<CheckRow>,
+    headroom: Option<Headroom>,
+    /// What would have to change, in words.
+    needs: Vec<String>,
+    /// Checks that passed with a remark, or were exempt.
+    warnings: Vec<CheckRow>,
+    /// What it changed.
+    did: Vec<String>,
+    /// What came of it since.
+    since: Vec<Event>,
+    /// Lines that answered the same request again.
+    answered_again_as: Option<u64>,
+}
+
+/// Something that happened to its orders.
+#[derive(Serialize)]
+struct Event {
+    /// On the gate's clock; none where only the end is known.
+    time: Option<Time>,
+    what: String,
+}
+
+/// Longest note in the table, in characters.
+const NOTE_CHARS: usize = 100;
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let (view, _) = look::view(home)?;
+    let found = find(home, &view, &args.what)?;
+    if found.is_empty() {
+        bail!(
+            "there is no request, line or order `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            plain(&args.what)
+        );
+    }
+    for (nth, (line, record)) in found.into_iter().enumerate() {
+        let explained = match record {
+            Record::Decision(decision) => of_decision(&view, line, &decision)?,
+            other => of_other(line, &other),
+        };
+        if output.is_json() {
+            output.json(&explained)?;
+            continue;
+        }
+        if nth > 0 {
+            output.line("")?;
+        }
+        print(&explained, output)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// The lines meant: by number, by order, by request; what the index does not know is looked for from the first line.
+fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
+    let by_order = OrderId::parse(what).ok().map(|order| order.seq);
+    let seqs = match what.parse().ok().or(by_order) {
+        Some(seq) => vec![seq],
+        None => view.request_lines(what)?,
+    };
+    let mut found = Vec::new();
+    for seq in seqs {
+        if let Some(record) = view.record(seq)? {
+            found.push((seq, record));
+        }
+    }
+    let is_of_order = |record: &Record| matches!(record, Record::Decision(decision) if decision.order_id.map(OrderId::entry) == by_order.map(OrderId::of_line));
+    if by_order.is_some() {
+        found.retain(|(_, record)| is_of_order(record));
+        return Ok(found);
+    }
+    if found.is_empty() {
+        // A digit can be the name of a request too.
+        let lines = view.request_lines(what)?;
+        for seq in lines {
+            found.extend(view.record(seq)?.map(|record| (seq, record)));
+        }
+    }
+    if found.is_empty() { audit::records(home, what) } else { Ok(found) }
+}
+
+fn of_decision(view: &View, line: u64, decision: &Decision) -> Result<Explained> {
+    let rows = |keep: &dyn Fn(&CheckRow) -> bool| -> Vec<CheckRow> {
+        decision.checks.iter().filter(|row| keep(row)).cloned().collect()
+    };
+    let payload = match decision.payload.clone() {
+        Some(payload) => Some(payload),
+        None => view.payload(line)?,
+    };
+    let failed = rows(&|row| !row.passed);
+    let outcome = match (decision.status, decision.decision.is_some()) {
+        (Status::Rejected, _) => "refused",
+        (Status::Success, true) => "accepted",
+        (Status::Success, false) => "done",
+    };
+    let mut did: Vec<String> = decision.changes.iter().map(words::change).collect();
+    if did.is_empty() && decision.status == Status::Success && decision.metadata.replay_of.is_none() {
+        did.extend(words::answer(decision));
+    }
+    Ok(Explained {
+        line,
+        request_id: decision.request_id.clone(),
+        source: decision.source.clone(),
+        action: decision.action.clone(),
+        asked: words::asked(decision, payload.as_deref()),
+        signed_at: decision.requested_at.clone(),
+        decided_at: decision.timestamp,
+        outcome,
+        code: decision.metadata.code,
+        why: decision.metadata.message.clone(),
+        needs: words::needs(decision, &failed),
+        failed,
+        headroom: decision.headroom.clone(),
+        warnings: rows(&|row| row.passed && row.reason.is_some()),
+        did,
+        since: since(view, line, decision)?,
+        answered_again_as: decision.metadata.replay_of,
+    })
+}
+
+/// A line that is about no single request.
+fn of_other(line: u64, record: &Record) -> Explained {
+    let (asked, outcome) = words::record(record);
+    Explained {
+        line,
+        request_id: None,
+        source: None,
+        action: None,
+        asked,
+        signed_at: None,
+        decided_at: record.timestamp(),
+        outcome,
+        code: None,
+        why: None,
+        failed: Vec::new(),
+        headroom: None,
+        needs: Vec::new(),
+        warnings: Vec::new(),
+        did: record.changes().iter().map(words::change).collect(),
+        since: Vec::new(),
+        answered_again_as: None,
+    }
+}
+
+/// What became of the orders that this line made or named, as far as the index has it; and of its council case.
+fn since(view: &View, line: u64, decision: &Decision) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
+    if decision.opens_a_case()
+        && let Some(id) = decision.request_id.as_deref().and_then(|id| RequestId::parse(id).ok())
+        && let Some(docket) = view.docket(&id)?
+    {
+        let what = match &docket.closed {
+            Some((closed, stance)) => format!("the council decided in line {closed}: {}", stance.as_str()),
+            None => format!(
+                "the case is open until {}, {} verdicts so far",
+                docket.case.deadline,
+                docket.votes.len()
+            ),
+        };
+        events.push(Event { time: None, what });
+    }
+    let Some(named) = decision.order_id.filter(|_| decision.status == Status::Success) else {
+        return Ok(events);
+    };
+    let entry = named.entry();
+    let is_of_entry = |id: OrderId| id.entry() == entry;
+    let fills = view.fills_since(decision.timestamp)?;
+    for fill in fills.iter().filter(|fill| is_of_entry(fill.order_id)) {
+        let fee = fill.fee.normalized();
+        let realised = match fill.realised.is_zero() {
+            true => String::new(),
+            false => format!(", realised {}", fill.realised.normalized()),
+        };
+        let what = format!(
+            "{} {} {} at {}, fee {fee}{realised}",
+            fill.order_id,
+            if fill.side == spoolgate::wire::orders::Side::Buy { "bought" } else { "sold" },
+            fill.size.normalized(),
+            fill.price.normalized()
+        );
+        events.push(Event { time: Some(fill.recorded_at), what });
+    }
+    for id in [entry, entry.stop(), entry.target(), entry.flatten()] {
+        let open = view.state.book.orders.get(&id);
+        let planned = decision.changes.iter().find_map(|change| match change {
+            Change::Book(spoolgate::trading::Change::OrderPlaced(order)) if order.order_id == id => {
+                order.trigger
+            }
+            _ => None,
+        });
+        if let Some(order) = open {
+            let left = order.leaves().normalized();
+            let moved = match (order.role, planned, order.trigger) {
+                (OrderRole::Protective, Some(from), Some(to)) if from != to => {
+                    format!(", tightened from {} to {}", from.normalized(), to.normalized())
+                }
+                _ => String::new(),
+            };
+            events.push(Event { time: None, what: format!("{id} is open, {left} to go{moved}") });
+        } else if let Some(closed) = view.closed_order(id)? {
+            let what = format!("{id} {}", words::end(closed.end));
+            events.push(Event { time: None, what });
+        } else if id.leg == Leg::Order && id.seq == line {
+            events.push(Event { time: None, what: format!("nothing more is known of {id}") });
+        }
+    }
+    Ok(events)
+}
+
+fn print(told: &Explained, output: &Output) -> Result<()> {
+    let who = told.source.as_deref().unwrap_or("somebody unknown");
+    let by = match &told.request_id {
+        Some(id) => format!("Line {}, request `{id}`: `{who}` asked {}.", told.line, told.asked),
+        None if told.source.is_some() => format!("Line {}: `{who}` asked {}.", told.line, told.asked),
+        None => format!("Line {}: {}.", told.line, told.asked),
+    };
+    output.line(&plain(&by))?;
+    let signed =
+        told.signed_at.as_deref().map(|at| format!("Signed {at}, decided")).unwrap_or("At".to_owned());
+    output.line(&plain(&format!("{signed} {}.", told.decided_at)))?;
+    let code = told.code.map(|code| format!(" ({code})")).unwrap_or_default();
+    let why = told.why.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    match told.answered_again_as {
+        Some(line) => {
+            output.line(&format!("Answered again as in line {line}: `spoolgate explain {line}`."))?
+        }
+        None => output.line(&plain(&format!("{}{code}{why}", told.outcome.to_uppercase())))?,
+    }
+    if !told.failed.is_empty() {
+        output.heading("Failed checks, the first of which names the refusal")?;
+        table(&told.failed, output)?;
+    }
+    list("What would have to change", &told.needs, output)?;
+    if !told.warnings.is_empty() {
+        output.heading("Passed with a remark")?;
+        table(&told.warnings, output)?;
+    }
+    list("What it did", &told.did, output)?;
+    let since: Vec<String> = told
+        .since
+        .iter()
+        .map(|event| event.time.map_or_else(|| event.what.clone(), |at| format!("{at}  {}", event.what)))
+        .collect();
+    list("Since then", &since, output)
+}
+
+fn list(heading: &str, lines: &[String], output: &Output) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    output.heading(heading)?;
+    lines.iter().try_for_each(|line| output.line(&plain(&format!("  {line}"))))
+}
+
+fn table(rows: &[CheckRow], output: &Output) -> Result<()> {
+    let shown =
+        |amount: Option<Amount>| amount.map_or_else(|| "-".to_owned(), |a| a.normalized().to_string());
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| {
+            let amounts = if row.unit == "bool" { [None; 2] } else { [row.value, row.limit] };
+            let [value, limit] = amounts.map(shown);
+            let unit = if row.unit == "bool" { String::new() } else { row.unit.to_string() };
+            let why = short(row.reason.as_deref().unwrap_or_default(), NOTE_CHARS);
+            vec![row.name.to_string(), value, limit, unit, row.source.to_string(), why]
+        })
+        .collect();
+    output.table(&["check", "value", "limit", "unit", "source", "why"], &["value", "limit"], &rows)
+}

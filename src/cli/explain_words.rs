@@ -1,0 +1,215 @@
+//! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
+
+use spoolgate::gate::record::{CheckRow, Decision, Status};
+use spoolgate::gate::{Change, Record};
+use spoolgate::trading;
+use spoolgate::trading::order::{OrderEnd, OrderRole};
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::orders::{CancelOrder, SubmitOrder, TightenStop};
+
+use super::output::short;
+
+/// Longest piece of a payload or answer that is repeated, in characters.
+const PIECE_CHARS: usize = 160;
+
+fn shown(amount: Amount) -> String {
+    amount.normalized().to_string()
+}
+
+/// What was asked, as the end of "`bot` asked".
+pub fn asked(decision: &Decision, payload: Option<&str>) -> String {
+    let action = decision.action.as_deref().unwrap_or("something that could not be read");
+    let Some(payload) = payload else { return format!("for {action}") };
+    let words = match action {
+        "order.submit" => serde_json::from_str(payload).ok().map(|order| of_order(&order)),
+        "order.cancel" => serde_json::from_str(payload)
+            .ok()
+            .map(|CancelOrder { order_id }: CancelOrder| format!("to cancel {order_id}")),
+        "order.tighten_stop" => {
+            serde_json::from_str(payload).ok().map(|TightenStop { order_id, new_stop }: TightenStop| {
+                format!("to tighten the stop of {order_id} to {}", shown(new_stop))
+            })
+        }
+        _ => None,
+    };
+    words.unwrap_or_else(|| match payload.trim() {
+        "" | "{}" => format!("for {action}"),
+        payload => format!("for {action} with {}", short(payload, PIECE_CHARS)),
+    })
+}
+
+fn of_order(order: &SubmitOrder) -> String {
+    let own = match (order.price, order.stop_price) {
+        (Some(price), _) => format!(" at {}", shown(price)),
+        (None, Some(trigger)) if order.order_type.as_str() == "stop" => format!(" at {}", shown(trigger)),
+        _ => String::new(),
+    };
+    let target = order.target_price.map(|at| format!(", target {}", shown(at))).unwrap_or_default();
+    format!(
+        "to {} {} {} ({}{own}, stop {}{target}, thesis {}) for strategy {}",
+        order.side.as_str(),
+        shown(order.size),
+        order.symbol,
+        order.order_type.as_str(),
+        shown(order.planned_stop),
+        order.thesis_slug,
+        order.strategy
+    )
+}
+
+/// What would have to change for it to pass.
+pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
+    let mut needs = Vec::new();
+    if let Some(headroom) = &decision.headroom {
+        let check = &headroom.binding_check;
+        needs.push(match headroom.max_size.is_positive() {
+            true => {
+                format!("the size: at most {} would pass; {check} refuses more", shown(headroom.max_size))
+            }
+            false => format!("no size would pass while {check} says no"),
+        });
+    }
+    for row in failed.iter().filter(|row| row.unit != "bool") {
+        if let (Some(value), Some(limit)) = (row.value, row.limit) {
+            let unit = if row.unit == "price" { String::new() } else { format!(" {}", row.unit) };
+            let (value, limit) = (shown(value), shown(limit));
+            needs.push(format!("{}: {value}{unit} against {limit}{unit} of {}", row.name, row.source));
+        }
+    }
+    for row in failed.iter().filter(|row| row.unit == "bool" || row.value.is_none()) {
+        let why = row.reason.as_deref().unwrap_or("it says no");
+        needs.push(format!("{} ({}): {why}", row.name, row.source));
+    }
+    if let Some(code) = decision.metadata.code.filter(|_| failed.is_empty()) {
+        needs.push(code.remedy().to_owned());
+    }
+    needs
+}
+
+/// The answer of a request that changed nothing.
+pub fn answer(decision: &Decision) -> Option<String> {
+    let receipt = decision.receipt.as_ref();
+    if decision.status == Status::Success && receipt.is_some() {
+        let receipt = receipt?;
+        return Some(format!("receipt {} of its admission", receipt.receipt_id));
+    }
+    decision.data.as_ref().map(|data| format!("answered {}", short(data.get(), PIECE_CHARS)))
+}
+
+/// How an order ended, as the end of a sentence about it.
+pub fn end(end: OrderEnd) -> &'static str {
+    match end {
+        OrderEnd::Filled => "filled completely",
+        OrderEnd::Cancelled => "was cancelled",
+        OrderEnd::Retired => "was retired: nothing was left to reduce or protect",
+        OrderEnd::Refused => "was refused by the venue",
+        OrderEnd::Expired => "expired",
+    }
+}
+
+/// What a change did.
+pub fn change(change: &Change) -> String {
+    match change {
+        Change::Book(change) => of_book(change),
+        Change::KeyAdded(key) => format!("key {} of `{}` was added", key.key_id, key.principal),
+        Change::KeyEnds { key_id, at } => format!("key {key_id} ends at {at}"),
+        Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
+        Change::HaltFile { present: true } => "rules/HALT appeared: entries are halted".to_owned(),
+        Change::HaltFile { present: false } => "rules/HALT went".to_owned(),
+        Change::HaltSet { principal, halt } => {
+            let whose = principal.as_ref().map_or("everybody".to_owned(), |name| format!("`{name}`"));
+            format!("entries of {whose} were halted: {}", halt.reason)
+        }
+        Change::HaltCleared { principal } => {
+            let whose = principal.as_ref().map_or("everybody".to_owned(), |name| format!("`{name}`"));
+            format!("the halt of {whose} was cleared")
+        }
+        Change::ClockFaulted(fault) => format!("the clock stepped from {} to {}", fault.from, fault.to),
+        Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
+        Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
+        Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
+        other => named(other),
+    }
+}
+
+fn of_book(change: &trading::Change) -> String {
+    match change {
+        trading::Change::OrderPlaced(order) => {
+            let role = match order.role {
+                OrderRole::Entry => "entry",
+                OrderRole::Exit => "exit",
+                OrderRole::Protective => "protective stop",
+                OrderRole::Target => "target",
+            };
+            let at = order.price.or(order.trigger).map(|at| format!(" at {}", shown(at))).unwrap_or_default();
+            let size = match order.size.is_zero() {
+                true => String::new(),
+                false => format!(" {}", shown(order.size)),
+            };
+            let side = order.side.as_str();
+            format!("placed the {role} {}: {side}{size} {}{at}", order.order_id, order.symbol)
+        }
+        trading::Change::StopMoved { order_id, trigger } => {
+            format!("moved the stop {order_id} to {}", shown(*trigger))
+        }
+        trading::Change::OrderClosed { order_id, end: how, .. } => format!("{order_id} {}", end(*how)),
+        trading::Change::OrderRefused { order_id, reason, .. } => {
+            format!("the venue refused {order_id}: {reason}")
+        }
+        trading::Change::OrderFilled(fill) => {
+            format!("{} {} {} at {}", fill.order_id, fill.side.as_str(), shown(fill.size), shown(fill.price))
+        }
+        trading::Change::AccountAdjusted { amount } => {
+            let what = if amount.is_negative() { "withdrawn" } else { "deposited" };
+            format!("{} was {what}", shown(amount.abs()))
+        }
+        trading::Change::StrategyCleared { strategy } => format!("strategy `{strategy}` may enter again"),
+        trading::Change::SymbolCleared { symbol } => format!("entries in `{symbol}` go on"),
+        trading::Change::DrawdownCleared { peak } => format!("the drawdown counts from {}", shown(*peak)),
+        other => named(other),
+    }
+}
+
+/// A change by the name and members that it has in the ledger.
+fn named(change: &impl serde::Serialize) -> String {
+    serde_json::to_string(change).map_or_else(|error| error.to_string(), |json| short(&json, PIECE_CHARS))
+}
+
+/// A line that is about no single request, and what to call its outcome.
+pub fn record(record: &Record) -> (String, &'static str) {
+    match record {
+        Record::Council(line) => {
+            let what = format!(
+                "the council decided case `{}` of line {}: {}",
+                line.request_id,
+                line.request_line,
+                line.outcome.as_str()
+            );
+            (what, "decided")
+        }
+        Record::Input(input) => (
+            format!("the command of {} answered in case `{}`: {}", input.role, input.request_id, input.note),
+            "recorded",
+        ),
+        Record::AdmissionInput(input) => {
+            (format!("a command of admission answered: {}", input.note), "recorded")
+        }
+        Record::Market(rows) => {
+            let from = rows.file_name.as_deref().unwrap_or("a request");
+            (format!("{} market rows of {} from {from}", rows.row_count, rows.symbol), "recorded")
+        }
+        Record::Published(published) => {
+            (format!("answers up to line {} are on disk", published.up_to), "recorded")
+        }
+        Record::Genesis(genesis) => (format!("the log {} begins", genesis.origin), "recorded"),
+        Record::Start(event)
+        | Record::Stop(event)
+        | Record::Rulebook(event)
+        | Record::Tick(event)
+        | Record::Halt(event)
+        | Record::DeadMan(event)
+        | Record::ClockStep(event)
+        | Record::Quota(event) => (event.note.clone(), "recorded"),
+        Record::Decision(decision) => (asked(decision, decision.payload.as_deref()), "decided"),
+    }
+}
