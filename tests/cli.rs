@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 50] = [
+const COMMANDS: [&str; 53] = [
     "",
     "demo",
     "init",
