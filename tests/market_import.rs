@@ -379,12 +379,34 @@ fn headers_are_read_in_any_common_spelling() {
     assert_eq!(got.rows[0].kind(), RowKind::Quote);
 }
 
+/// Minutes of a currency broker: bars of both sides, of which some are crossed.
+#[test]
+fn bars_of_bid_and_ask_are_quotes_of_their_close() {
+    let body = "DateTime,BidOpen,BidHigh,BidLow,BidClose,AskOpen,AskHigh,AskLow,AskClose\n\
+                2018-04-05 00:00:00,1,1,1,1.10,2,2,2,1.11\n2018-04-05 00:01:00,1,1,1,1.12,2,2,2,1.11\n\
+                2018-04-05 00:02:00,1,1,1,1.12,2,2,2,\n2018-04-05 00:03:00,1,1,1,1.12,2,2,2,1.12\n";
+    let got = text(body).unwrap();
+    assert_eq!(lines(&got), ["quote,1522886460000,1.10,1.11,,", "quote,1522886640000,1.12,1.12,,"]);
+    let report = &got.report;
+    assert_eq!((report.format, report.crossed_quotes, report.bad_prices), (Format::QuoteBarTable, 1, 1));
+    assert_eq!((report.gaps, report.longest_gap_ms), (1, 180_000));
+    // Stamped at their end, they are known then.
+    let close = Options { at_end_of: Some(Edge::Close), ..minute() };
+    let got = import("x.csv", body.as_bytes(), &close).unwrap();
+    assert_eq!(lines(&got)[0], "quote,1522886400000,1.10,1.11,,");
+    let named = "time,bid_close,ask_close,bid_size,ask_size\n2018-04-05,1,2,3,4\n";
+    assert_eq!(lines(&text(named).unwrap()), ["quote,1522886460000,1,2,3,4"]);
+    check_error(import("x.csv", named.as_bytes(), &Options::default()), "say it with --interval");
+}
+
 #[test]
 fn headers_that_leave_a_guess_are_refused() {
     for (body, expect) in [
         ("date,time,open,high,low,close\n", "has both `date` and `time`; keep the one to read"),
         ("time,open,high,close\n1,1,1,1\n", "has no column `low`"),
         ("time,bid\n1,1\n", "has no column `ask`"),
+        ("time,bid_close,ask\n1,1,1\n", "has bars and quotes; split them"),
+        ("time,BidOpen,BidClose\n1,1,1\n", "has no column `ask_close`"),
         ("time,price\n1,1\n", "has neither `open,high,low,close` nor `bid,ask`"),
         ("time,open,high,low,close,bid,ask\n", "has bars and quotes; split them"),
         ("time,open,high,low,close,volume,vol\n", "has both `volume` and `vol`"),

@@ -298,6 +298,8 @@ impl World {
         assert!(book.account.drawdown_since.is_none(), "accepted in a drawdown");
         let quote = book.markets[&symbol()].quote.as_ref().expect("accepted without a market");
         assert!(self.now.since_ms(quote.time) <= 120_000, "accepted on old prices");
+        let last = book.markets[&symbol()].last.as_ref().expect("accepted without a trade");
+        assert!(self.now.since_ms(last.time) <= 120_000, "accepted on old trades");
         let equity = equity(book);
         let base = equity.min(safety.max_total_capital);
         assert!(base.is_positive(), "accepted without capital");

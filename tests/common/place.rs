@@ -51,14 +51,20 @@ fn seams(disk: &Arc<MemoryDisk>, clock: &Arc<ManualClock>, seed: u64) -> Seams {
 impl Place {
     /// A new home under this project's own rules, keys drawn from `seed`.
     pub fn new(seed: u64) -> Place {
+        Place::at(seed, "2026-03-02T12:00:00Z", |_| {})
+    }
+
+    /// The same on another day, under rules that `edit` changes in the folder that it is given.
+    pub fn at(seed: u64, time: &str, edit: impl FnOnce(&Path)) -> Place {
         let root = tempfile::tempdir().unwrap();
         let project = Path::new(env!("CARGO_MANIFEST_DIR"));
         for folder in ["rules", "proposals/theses"] {
             copy_tree(&project.join(folder), &root.path().join(folder));
         }
+        edit(root.path());
         fs::create_dir(root.path().join("state")).unwrap();
         let disk = Arc::new(MemoryDisk::default());
-        let clock = Arc::new(ManualClock::at(Time::parse("2026-03-02T12:00:00Z").unwrap()));
+        let clock = Arc::new(ManualClock::at(Time::parse(time).unwrap()));
         let person = Principal::parse("owner").unwrap();
         layout::found(root.path(), &seams(&disk, &clock, seed), ORIGIN, &person).unwrap();
         let place = Place { root, disk, clock, owner: SignKey::Hmac([0; 32]) };

@@ -2,7 +2,7 @@
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, STATE, Subject};
-use crate::rules::instruments::Instrument;
+use crate::rules::instruments::{Instrument, MarketSource};
 use crate::trading::valuation::{TwoSided, age_max_ms, is_fresh};
 use crate::trading::venue::too_far;
 use crate::wire::amount::Amount;
@@ -67,7 +67,7 @@ pub(super) fn slippage_to_plan(subject: &Subject, facts: &OrderFacts) -> Finding
 
 /// Bid and ask are known, fresh (two bars, at least `quote_age_floor_s`), bid > 0, ask >= bid,
 /// ask - bid <= max_spread x middle, and |middle - last| <= max_mid_deviation x last where a fresh last
-/// trade is known.
+/// trade is known; it must be where orders fill from bars.
 pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> Finding {
     let Some(instrument) = subject.instrument else {
         return Finding::unknown("ms", SAFETY, NO_INSTRUMENT);
@@ -85,11 +85,35 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> Finding {
     if !seen.bid.is_positive() || seen.ask < seen.bid {
         return finding.unless(false, || format!("bid {} and ask {} are no market", seen.bid, seen.ask));
     }
+    if let Some(fault) = stale_trade(subject, instrument) {
+        return fault;
+    }
     match shape(subject, instrument, &seen) {
         None => Finding::unknown("price", SAFETY, NOT_EXACT),
         Some(Some(fault)) => fault,
         Some(None) => finding,
     }
+}
+
+/// Quotes that run on while the trades they should agree with have stopped: where orders fill from bars the last trade
+/// must be fresh too. Elsewhere trades may be rare, and only a fresh one is compared.
+fn stale_trade(subject: &Subject, instrument: &Instrument) -> Option<Finding> {
+    if (instrument.quotes_from, instrument.fills_from) != (MarketSource::Quotes, MarketSource::Bars) {
+        return None;
+    }
+    let safety = &subject.rules.safety;
+    let last = subject.book.markets.get(&instrument.symbol).and_then(|market| market.last.as_ref());
+    let Some(last) = last else {
+        let reason = format!("no trade of `{}` is known, and its orders fill from bars", instrument.symbol);
+        return Some(Finding::unknown("ms", STATE, reason));
+    };
+    if is_fresh(last.time, subject.ctx.now, instrument, safety) {
+        return None;
+    }
+    let age = Amount::from_i64(subject.ctx.now.since_ms(last.time));
+    let bound = Amount::from_i64(age_max_ms(instrument, safety));
+    let reason = || format!("the newest trade is of {}; quotes alone run on", last.time);
+    Some(Finding::compared(age, bound, "ms", SAFETY).unless(false, reason))
 }
 
 /// Spread and distance from the last trade, compared doubled, so that the middle needs no division.

@@ -113,7 +113,8 @@ fn check_rows(
 ) -> Vec<Sound> {
     let at_close = options.at_end_of.unwrap_or_default() == Edge::Close;
     // A quote bar is known when it closes; a quote of a table when it was made.
-    let quote_delay_ms = if report.format == Format::LeanQuote { interval_ms.unwrap_or(0) } else { 0 };
+    let is_quote_bar = matches!(report.format, Format::LeanQuote | Format::QuoteBarTable);
+    let quote_delay_ms = if is_quote_bar && !at_close { interval_ms.unwrap_or(0) } else { 0 };
     let interval_ms = interval_ms.unwrap_or(0);
     let mut sound = Vec::with_capacity(raw.len());
     for RawRow { line, time_ms, values, rounded } in raw {

@@ -91,7 +91,7 @@ fn check_options(file: &str, layout: &Layout, options: &Options) -> Result<(), I
     {
         return Err(ImportError::IntervalRange { interval_ms });
     }
-    let fixed = !matches!(layout.format, Format::BarTable | Format::QuoteTable);
+    let fixed = !matches!(layout.format, Format::BarTable | Format::QuoteTable | Format::QuoteBarTable);
     if fixed && options.at_end_of == Some(Edge::Close) {
         return Err(ImportError::Edge { file: file.to_owned(), format: layout.format.name() });
     }

@@ -19,6 +19,8 @@ pub enum Format {
     BarTable,
     /// A CSV file with a header of quotes.
     QuoteTable,
+    /// A CSV file with a header of bars of the bid and of the ask.
+    QuoteBarTable,
 }
 
 impl Format {
@@ -30,6 +32,7 @@ impl Format {
             Format::BinanceKlines => "binance klines",
             Format::BarTable => "bar csv",
             Format::QuoteTable => "quote csv",
+            Format::QuoteBarTable => "quote bar csv",
         }
     }
 }

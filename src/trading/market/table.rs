@@ -13,6 +13,10 @@ pub(super) const TIME: &[&str] = &["time", "timestamp", "date", "datetime", "ope
 pub(super) const SYMBOL: &[&str] = &["ticker", "symbol"];
 /// Names of the volume column.
 const VOLUME: &[&str] = &["volume", "vol"];
+/// Names of a quote bar's last bid.
+const BID_CLOSE: &[&str] = &["bid_close", "bidclose"];
+/// Names of a quote bar's last ask.
+const ASK_CLOSE: &[&str] = &["ask_close", "askclose"];
 /// Names of the size at the bid.
 const BID_SIZE: &[&str] = &["bid_size", "bidsize"];
 /// Names of the size at the ask.
@@ -69,8 +73,14 @@ pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Op
     let has = |wanted: &[&str]| header.names.iter().any(|name| wanted.contains(&name.as_str()));
     let has_bar = has(&["open", "high", "low", "close"]);
     let has_quote = has(&["bid", "ask"]);
-    let (format, columns) = match (has_bar, has_quote) {
-        (true, false) => {
+    let has_quote_bar = has(BID_CLOSE) || has(ASK_CLOSE);
+    let need_one = |wanted: &[&str]| {
+        let name = wanted.first().copied().unwrap_or_default();
+        let missing = || header.wrong(&format!("has no column `{name}`; add or rename one"));
+        header.find(wanted)?.ok_or_else(missing)
+    };
+    let (format, columns) = match (has_bar, has_quote, has_quote_bar) {
+        (true, false, false) => {
             let columns = Columns::Bar {
                 open: header.need("open")?,
                 high: header.need("high")?,
@@ -80,7 +90,17 @@ pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Op
             };
             (Format::BarTable, columns)
         }
-        (false, true) => {
+        // The close of each side is what is known last.
+        (false, false, true) => {
+            let columns = Columns::Quote {
+                bid: need_one(BID_CLOSE)?,
+                ask: need_one(ASK_CLOSE)?,
+                bid_size: header.find(BID_SIZE)?,
+                ask_size: header.find(ASK_SIZE)?,
+            };
+            (Format::QuoteBarTable, columns)
+        }
+        (false, true, false) => {
             let columns = Columns::Quote {
                 bid: header.need("bid")?,
                 ask: header.need("ask")?,
@@ -90,8 +110,10 @@ pub(super) fn header(file: &str, line: u64, cells: &[Cow<'_, str>]) -> Result<Op
             (Format::QuoteTable, columns)
         }
         // A bar is known when it closes, a quote at its time: one time column cannot mean both.
-        (true, true) => return Err(header.wrong("has bars and quotes; split them into two files")),
-        (false, false) => {
+        (true, _, _) | (_, true, true) => {
+            return Err(header.wrong("has bars and quotes; split them into two files"));
+        }
+        (false, false, false) => {
             return Err(
                 header.wrong("has neither `open,high,low,close` nor `bid,ask`; add or rename columns")
             );
