@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 51] = [
+const COMMANDS: [&str; 54] = [
     "",
     "demo",
     "init",
@@ -58,6 +58,9 @@ const COMMANDS: [&str; 51] = [
     "strategies",
     "strategies list",
     "strategies show",
+    "theses",
+    "theses list",
+    "theses lint",
     "halt",
     "halt set",
     "halt clear",
