@@ -182,7 +182,7 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     assert_eq!(drain(&mut home).unwrap()[0].decision.metadata.code, Some(Code::ChecksFailed));
     watch(&desk, &mut home, 50_000);
     assert!(!is_tripped(&home));
-    desk.place.disk.put("spool/in/copy.json".to_owned(), &copy);
+    desk.place.disk.put("spool/in/copy.json", &copy);
     assert!(drain(&mut home).unwrap()[0].decision.metadata.replay_of.is_some());
     watch(&desk, &mut home, 9_999);
     assert!(!is_tripped(&home));
@@ -193,7 +193,7 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     desk.place.pass_s(400);
     drain(&mut home).unwrap();
     watch(&desk, &mut home, 30_000);
-    desk.place.disk.put("spool/in/held.json".to_owned(), &held);
+    desk.place.disk.put("spool/in/held.json", &held);
     let outcome = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!(outcome.decision.metadata.code, Some(Code::TimestampStale));
     watch(&desk, &mut home, 20_000);

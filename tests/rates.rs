@@ -56,13 +56,18 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     desk.ask("research-bot", "late", "market.get", r#"{"symbol":"BTC-USD"}"#);
     let file = desk.place.disk.get("spool/in/late.json").unwrap();
     let send = |home: &mut Home| {
-        desk.place.disk.put("spool/in/late.json".to_owned(), &file);
+        desk.place.disk.put("spool/in/late.json", &file);
         drain(home).unwrap().pop().unwrap()
     };
     for _ in 0..3 {
         let refused = send(&mut home);
         assert_eq!((code(&refused), refused.decision.metadata.replay_of), (Some(Code::RateLimited), None));
-        assert_eq!(answer_in_spool(&desk, "late")["error"]["code"], "RATE_LIMITED");
+        let answer = answer_in_spool(&desk, "late");
+        assert_eq!(
+            (&answer["status"], &answer["error"]["code"]),
+            (&json!("rate_limited"), &json!("RATE_LIMITED"))
+        );
+        assert_eq!(answer["data"], json!({"retryAfterMs": 61_000}));
     }
     // Neither a restart nor a rebuild lets it through, nor takes its id away.
     drop(home);
@@ -74,6 +79,7 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     assert_eq!(code(&send(&mut home)), Some(Code::RateLimited));
     desk.place.pass_s(60);
     assert_eq!(code(&send(&mut home)), Some(Code::RateLimited), "the minute's last second");
+    assert_eq!(answer_in_spool(&desk, "late")["data"]["retryAfterMs"], 1000);
     desk.place.pass_s(1);
     let done = send(&mut home);
     assert_eq!((code(&done), done.decision.metadata.replay_of), (None, None));
@@ -83,7 +89,7 @@ fn what_is_held_back_uses_up_no_id_and_is_decided_afresh_later() {
     assert_eq!(again.decision.metadata.replay_of, Some(done.seq));
     assert_eq!(desk.place.disk.get("spool/out/late.json").unwrap(), answer);
     // After a crash the newest answer stands, not the refusals before it.
-    desk.place.disk.put("spool/out/late.json".to_owned(), b"torn");
+    desk.place.disk.put("spool/out/late.json", b"torn");
     drop(home);
     drop(desk.open());
     assert_eq!(desk.place.disk.get("spool/out/late.json").unwrap(), answer);
@@ -123,7 +129,7 @@ fn copies_take_nothing_of_a_limit() {
     assert!(outcomes.iter().all(|outcome| outcome.decision.rate.is_none()));
     assert_eq!(answered(&desk, &mut home, "trend-bot", "rest", 10), 3);
     // And beyond the limit what was answered is answered again as it was.
-    desk.place.disk.put("spool/in/copy-last.json".to_owned(), &copy);
+    desk.place.disk.put("spool/in/copy-last.json", &copy);
     let again = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!((code(&again), again.decision.metadata.replay_of.is_some()), (None, true));
 }
@@ -202,8 +208,11 @@ fn an_entry_beyond_the_limit_is_decided_afresh_under_its_id() {
     let sixth = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!((code(&sixth), failed(&sixth)), (Some(Code::RateLimited), vec!["message_rate".to_owned()]));
     assert!(sixth.decision.changes.is_empty() && sixth.decision.rate.is_none());
+    let answer = answer_in_spool(&desk, "sixth");
+    assert_eq!(answer["status"], "rate_limited");
+    assert_eq!(answer["data"]["Rejected"]["checks_failed"][0]["check_name"], "message_rate");
     desk.place.pass_s(61);
-    desk.place.disk.put("spool/in/sixth.json".to_owned(), &file);
+    desk.place.disk.put("spool/in/sixth.json", &file);
     let sixth = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!((code(&sixth), failed(&sixth)), (None, vec![]));
 }
