@@ -16,7 +16,11 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
+<<<<<<< HEAD
 const COMMANDS: [&str; 56] = [
+=======
+const COMMANDS: [&str; 54] = [
+>>>>>>> guard
     "",
     "demo",
     "init",
@@ -63,6 +67,9 @@ const COMMANDS: [&str; 56] = [
     "strategies",
     "strategies list",
     "strategies show",
+    "theses",
+    "theses list",
+    "theses lint",
     "halt",
     "halt set",
     "halt clear",

@@ -28,7 +28,7 @@ pub struct Place {
 
 /// What the repository's own rules are changed to: more capital, and bounds on age and number that a long run does
 /// not reach. The checks stay the same.
-const SAFETY: [(&str, &str); 15] = [
+const SAFETY: [(&str, &str); 18] = [
     ("max_total_capital: 5000 ", "max_total_capital: 1000000 "),
     ("max_daily_loss: 250 ", "max_daily_loss: 100000 "),
     ("max_weekly_loss: 500 ", "max_weekly_loss: 100000 "),
@@ -37,6 +37,9 @@ const SAFETY: [(&str, &str); 15] = [
     ("max_open_orders: 50 ", "max_open_orders: 1000000 "),
     ("max_entries_per_minute: 10 ", "max_entries_per_minute: 1000000 "),
     ("max_entries_per_minute_all: 30 ", "max_entries_per_minute_all: 1000000 "),
+    ("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000000 "),
+    ("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000000 "),
+    ("max_protected_per_minute: 600 ", "max_protected_per_minute: 1000000000 "),
     ("max_executions: 50 ", "max_executions: 1000 "),
     ("executions_window_s: 3600 ", "executions_window_s: 1 "),
     ("max_losing_trades: 3 ", "max_losing_trades: 1000000 "),

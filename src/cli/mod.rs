@@ -31,6 +31,7 @@ mod selftest;
 mod sign;
 mod strategies;
 mod submit;
+mod theses;
 mod watch;
 
 use std::path::PathBuf;
@@ -139,6 +140,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate strategies list\n  spoolgate strategies show trend"
     )]
     Strategies(strategies::Command),
+    /// Why trades are made: what theses there are, and what is wrong with their files.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
+    )]
+    Theses(theses::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -222,6 +229,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Admit(command) => admit::run(home, command, output),
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
+        Command::Theses(command) => theses::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

@@ -52,6 +52,33 @@ impl Freshness {
     }
 }
 
+/// Where a request counts among the messages of an agent; people and feeds are not counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rate {
+    /// Beyond the limit it is refused.
+    Ordinary,
+    /// Entries as `Ordinary`; exits are counted apart and never refused for it.
+    ByClass,
+    /// Counted apart and never refused for it.
+    Protected,
+    /// As `Ordinary`, unless it only makes things safer: then nowhere.
+    UnlessSafer,
+    /// Nowhere: it is always heard.
+    Free,
+}
+
+impl Rate {
+    fn as_str(self) -> &'static str {
+        match self {
+            Rate::Ordinary => "ordinary",
+            Rate::ByClass => "entries ordinary, exits protected",
+            Rate::Protected => "protected",
+            Rate::UnlessSafer => "ordinary, unless it only makes safer",
+            Rate::Free => "none",
+        }
+    }
+}
+
 /// What a DENY of admission means for a request that carries causality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -155,6 +182,8 @@ pub struct ActionRule {
     pub bytes_max: usize,
     /// Which age bound applies.
     pub freshness: Freshness,
+    /// Where it counts among the messages of an agent.
+    pub rate: Rate,
     /// Whether rules and anomaly detection may refuse or hold it.
     pub rules_apply: &'static str,
     /// What a DENY of admission means for it.
@@ -187,6 +216,7 @@ const fn rule(
         lane,
         bytes_max: SMALL,
         freshness,
+        rate: Rate::Ordinary,
         rules_apply: "no",
         admission: Admission::Warns,
     }
@@ -199,6 +229,10 @@ impl ActionRule {
 
     const fn aged(self, freshness: Freshness) -> ActionRule {
         ActionRule { freshness, ..self }
+    }
+
+    const fn counted(self, rate: Rate) -> ActionRule {
+        ActionRule { rate, ..self }
     }
 }
 
@@ -215,12 +249,15 @@ pub const ACTIONS: &[ActionRule] = &[
             AGENT,
         )
         .aged(Freshness::ByClass)
+        .counted(Rate::ByClass)
     },
     rule(Action::OrderCancel, "order.cancel", "CancelOrder", "order_id", AGENT)
         .in_lane(Lane::Protected)
+        .counted(Rate::Protected)
         .aged(Freshness::Exit),
     rule(Action::OrderTightenStop, "order.tighten_stop", "TightenStop", "order_id, new_stop", AGENT)
         .in_lane(Lane::Protected)
+        .counted(Rate::Protected)
         .aged(Freshness::Exit),
     rule(Action::PortfolioGet, "portfolio.get", "GetPortfolio", "(none)", ANYBODY),
     rule(Action::OrdersList, "orders.list", "GetOpenOrders", "(none)", ANYBODY),
@@ -266,6 +303,7 @@ pub const ACTIONS: &[ActionRule] = &[
         SPEAKERS,
     )
     .in_lane(Lane::Control)
+    .counted(Rate::UnlessSafer)
     },
     rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
     rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
@@ -294,9 +332,12 @@ pub const ACTIONS: &[ActionRule] = &[
     )
     .in_lane(Lane::Feed),
     rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", SPEAKERS)
-        .in_lane(Lane::Control),
+        .in_lane(Lane::Control)
+        .counted(Rate::Free),
     rule(Action::HaltClear, "halt.clear", "ClearHalt", "scope, reason", HUMAN).in_lane(Lane::Control),
-    rule(Action::Heartbeat, "heartbeat", "Heartbeat", "principal?", SPEAKERS).in_lane(Lane::Control),
+    rule(Action::Heartbeat, "heartbeat", "Heartbeat", "principal?", SPEAKERS)
+        .in_lane(Lane::Control)
+        .counted(Rate::Free),
     rule(Action::AccountAdjust, "account.adjust", "AdjustAccount", "amount, reason", HUMAN).in_lane(Lane::Control),
     rule(Action::ClockAccept, "clock.accept", "AcceptClock", "reason", HUMAN).in_lane(Lane::Control),
     rule(Action::KeysAdd, "keys.add", "AddKey", "principal, key_id, algorithm", HUMAN).in_lane(Lane::Control),
@@ -313,18 +354,19 @@ pub fn find(name: &str) -> Option<&'static ActionRule> {
 /// The table as it stands in `docs/contracts.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| action | payload | who may send it | lane | largest file | freshness | rules and anomaly apply | a DENY of admission |\n|---|---|---|---|---|---|---|---|\n",
+        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and anomaly apply | a DENY of admission |\n|---|---|---|---|---|---|---|---|---|\n",
     );
     for rule in ACTIONS {
         let senders: Vec<&str> = rule.senders.iter().map(|role| role.as_str()).collect();
         table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} |\n",
+            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n",
             rule.name,
             rule.payload,
             senders.join(", "),
             rule.lane.as_str(),
             rule.bytes_max / 1024,
             rule.freshness.as_str(),
+            if rule.senders.contains(&Role::Agent) { rule.rate.as_str() } else { "-" },
             rule.rules_apply,
             rule.admission.as_str()
         ));

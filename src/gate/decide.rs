@@ -1,5 +1,7 @@
 //! `decide`: the pure function from what the gate knows and one request to its ledger lines.
 
+use serde_json::value::RawValue;
+
 use super::actions::{Freshness, Lane};
 use super::admission;
 use super::council::{self, Closing, Said};
@@ -191,6 +193,8 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
             decision.lane = lane;
             let permitted = may_do(turn, authentic, body);
             if permitted.as_ref().is_err_and(|refusal| refusal.code == Code::RateLimited) {
+                let after_ms = rates::retry_after_ms(turn, &authentic.envelope.source);
+                decision.data = RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
                 // It is sent again; keeping what may be large each time is what floods want.
                 decision.payload = decision.payload.filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
             }

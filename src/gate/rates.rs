@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::actions::Lane;
+use super::actions::{Lane, Rate};
 use super::control;
 use super::handle::Turn;
 use super::prepare::{Authentic, Payload, Refusal};
@@ -68,6 +68,22 @@ impl Window {
     }
 }
 
+impl Window {
+    /// When fewer than `most` of what counts now still count, milliseconds since the epoch.
+    fn room_at_ms(&self, second: i64, most: u32) -> i64 {
+        let mut left = self.within(second);
+        let mut at = second;
+        for (sent, count) in self.counts.iter().filter(|(sent, _)| second.saturating_sub(*sent) <= WINDOW_S) {
+            if left < most {
+                break;
+            }
+            left = left.saturating_sub(*count);
+            at = sent.saturating_add(WINDOW_S).saturating_add(1);
+        }
+        at.saturating_mul(1000)
+    }
+}
+
 /// What one agent has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,20 +135,22 @@ impl Rates {
     }
 }
 
-/// Where a message counts; none: it is nobody's but an agent's that counts, and halts, heartbeats and control decisions
-/// that only make things safer are heard however many there are.
+/// Where a message counts; none: only those of agents do, and not what is heard however much of it there is.
 fn bucket(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Option<Bucket> {
     let source = &authentic.envelope.source;
     let rule = turn.rules.principals.get(source).filter(|rule| rule.role == Role::Agent)?;
-    match authentic.body.as_ref().map(|body| &body.payload) {
-        _ if lane == Lane::Protected => Some(Bucket::Protected),
-        Ok(Payload::SetHalt(_) | Payload::Heartbeat(_)) => None,
-        Ok(Payload::Control(attempt))
+    // What cannot be read asks for nothing in particular.
+    let Ok(body) = &authentic.body else { return Some(Bucket::Ordinary) };
+    match (body.rule.rate, &body.payload) {
+        (Rate::Free, _) => None,
+        (Rate::Protected, _) => Some(Bucket::Protected),
+        (Rate::ByClass, _) if lane == Lane::Protected => Some(Bucket::Protected),
+        (Rate::UnlessSafer, Payload::Control(attempt))
             if control::passes_quota(attempt, turn.state, turn.rules, source, rule) =>
         {
             None
         }
-        _ => Some(Bucket::Ordinary),
+        (Rate::Ordinary | Rate::ByClass | Rate::UnlessSafer, _) => Some(Bucket::Ordinary),
     }
 }
 
@@ -150,6 +168,16 @@ pub(super) fn refusal(turn: &Turn<'_>, authentic: &Authentic, lane: Lane) -> Opt
     let is_limited = bucket(turn, authentic, lane) == Some(Bucket::Ordinary);
     let why = beyond(turn, &authentic.envelope.source).filter(|_| is_limited)?;
     Some(Refusal::new(Code::RateLimited, why))
+}
+
+/// After how long one more message of `source` is within the limits, if nothing else is sent meanwhile. Milliseconds.
+pub(super) fn retry_after_ms(turn: &Turn<'_>, source: &Principal) -> u64 {
+    let (rates, safety) = (&turn.state.rates, &turn.rules.safety);
+    let second = second_of(turn.now);
+    let own = rates.agents.get(source.as_str());
+    let own_ms = own.map_or(0, |sent| sent.ordinary.room_at_ms(second, safety.max_messages_per_minute));
+    let all_ms = rates.all.room_at_ms(second, safety.max_messages_per_minute_all);
+    u64::try_from(own_ms.max(all_ms).saturating_sub(turn.now.ms())).unwrap_or(0)
 }
 
 fn beyond(turn: &Turn<'_>, source: &Principal) -> Option<String> {
@@ -206,6 +234,26 @@ mod tests {
         assert_eq!(of("a"), Messages { own: 4, all: 6, protected: 2 });
         assert_eq!(of("b"), Messages { own: 3, all: 6, protected: 1 });
         assert_eq!(of("c"), Messages { own: 1, all: 6, protected: 1 });
+    }
+
+    #[test]
+    fn room_comes_when_the_oldest_ends_to_count() {
+        let mut window = Window::default();
+        [0, 0, 10, 20].into_iter().for_each(|second| window.count(second));
+        for (second, most, expect) in [
+            (20, 5, 20),
+            (20, 4, 61),
+            (20, 3, 61),
+            (20, 2, 71),
+            (20, 1, 81),
+            (61, 2, 71),
+            (61, 3, 61),
+            (100, 1, 100),
+        ] {
+            assert_eq!(window.room_at_ms(second, most), expect * 1000, "{second} {most}");
+            assert!(window.within(expect) < most);
+            assert!(expect == second || window.within(expect - 1) >= most);
+        }
     }
 
     #[test]

@@ -474,9 +474,10 @@ impl Decision {
         Ok(Answer {
             request_id: self.request_id.clone().unwrap_or_default(),
             timestamp: self.timestamp,
-            status: match self.status {
-                Status::Success => AnswerStatus::Success,
-                Status::Rejected => AnswerStatus::Error,
+            status: match (self.status, self.metadata.code) {
+                (Status::Success, _) => AnswerStatus::Success,
+                (Status::Rejected, Some(Code::RateLimited)) => AnswerStatus::RateLimited,
+                (Status::Rejected, _) => AnswerStatus::Error,
             },
             data,
             error,

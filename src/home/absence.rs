@@ -61,6 +61,11 @@ impl Home {
         self.absence.looked_ms.get_or_insert(self.seams.clock.monotonic_ms());
     }
 
+    /// Counts the time since it last looked.
+    pub(super) fn look(&mut self) {
+        self.absence.look(self.seams.clock.monotonic_ms());
+    }
+
     /// Notes whom a line tells of.
     pub(super) fn note_signs_of_life(&mut self, record: &Record) {
         if let Record::Decision(decision) = record
@@ -86,7 +91,7 @@ impl Home {
     /// Lines of agents that the switch trips for, and of positions that it closes. Behind the requests of the batch, so
     /// that what came in at the last moment still counts.
     pub(super) fn push_absences(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
-        self.absence.look(self.seams.clock.monotonic_ms());
+        self.look();
         if self.absence.looked_ms.is_some() && self.rulebook.safety.dead_man.is_some() {
             for (agent, unheard_ms) in self.unheard() {
                 let changes = dead_man::trip(&self.state, &self.rulebook, &agent, unheard_ms, now);
@@ -109,7 +114,7 @@ impl Home {
 
     /// Ends the watch: how long whom has not been heard of, for the next process.
     pub(super) fn end_watching(&mut self) -> Vec<Change> {
-        self.absence.look(self.seams.clock.monotonic_ms());
+        self.look();
         let unheard = if self.absence.looked_ms.is_some() { self.unheard() } else { Vec::new() };
         self.absence = Absence::default();
         let earlier = &self.state.dead_man.unheard_ms;

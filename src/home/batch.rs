@@ -142,6 +142,7 @@ impl Home {
     fn process_either(&mut self, claimed: Option<Vec<Claimed>>) -> Result<Vec<Outcome>, HomeError> {
         let now = self.ledger_now();
         self.cases_decided = 0;
+        self.look();
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();

@@ -10,9 +10,12 @@ use super::bundle::Bundle;
 use super::rulebook::RulebookError;
 use super::yaml::RULE_FILE_BYTES_MAX;
 
+/// Folder of the theses.
+pub const THESES: &str = "proposals/theses";
+
 /// Folders and files below a home that make up the rulebook.
 const ROOTS: [(&str, &[&str]); 3] =
-    [("rules", &["yaml"]), ("council/roles.yaml", &["yaml"]), ("proposals/theses", &["md"])];
+    [("rules", &["yaml"]), ("council/roles.yaml", &["yaml"]), (THESES, &["md"])];
 
 /// Files that people may keep beside the rules without being part of them.
 fn is_ignored(name: &str) -> bool {
@@ -56,8 +59,61 @@ impl RuleSource for RuleFolder {
 /// [`RulebookError`] for anything that is not a readable, regular UTF-8 file of a known ending: a rule
 /// file with a wrong ending must not be passed over.
 pub fn load(home: &Path) -> Result<Bundle, RulebookError> {
+    load_roots(home, |_| true)
+}
+
+/// The same without the theses.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_without_theses(home: &Path) -> Result<Bundle, RulebookError> {
+    load_roots(home, |root| root != THESES)
+}
+
+/// The texts of theses below `path`, or the file itself, by the name they are shown under.
+///
+/// # Errors
+/// [`RulebookError`] if `path` cannot be looked through.
+pub fn thesis_files(path: &Path) -> Result<Vec<ThesisFile>, RulebookError> {
+    let mut found = Vec::new();
+    for entry in WalkDir::new(path).follow_links(false).sort_by_file_name() {
+        let entry = entry.map_err(|error| {
+            let at = error.path().unwrap_or(path).display().to_string();
+            RulebookError::new(at, None, format!("cannot be read: {error}"))
+        })?;
+        if entry.file_type().is_dir() || is_ignored(&entry.file_name().to_string_lossy()) {
+            continue;
+        }
+        let shown = entry.path().display().to_string();
+        let ends_well = entry.path().extension().is_some_and(|ending| ending == "md");
+        let text = if !entry.file_type().is_file() {
+            Err(RulebookError::new(&shown, None, "not a regular file; links are not followed"))
+        } else if !ends_well {
+            Err(RulebookError::new(&shown, None, "rule files end in .md"))
+        } else if entry.depth() > 1 {
+            Err(RulebookError::new(&shown, None, "theses lie in one folder, not below it"))
+        } else {
+            read_text(entry.path(), &shown)
+        };
+        found.push(ThesisFile { path: entry.into_path(), shown, text });
+    }
+    Ok(found)
+}
+
+/// A file that should be a thesis.
+#[derive(Debug)]
+pub struct ThesisFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The same for people.
+    pub shown: String,
+    /// What it holds, or why that cannot be read.
+    pub text: Result<String, RulebookError>,
+}
+
+fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, RulebookError> {
     let mut bundle = Bundle::default();
-    for (root, endings) in ROOTS {
+    for (root, endings) in ROOTS.into_iter().filter(|(root, _)| is_wanted(root)) {
         let top = home.join(root);
         if root != "rules" && fs::symlink_metadata(&top).is_err() {
             continue;

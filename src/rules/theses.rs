@@ -1,6 +1,8 @@
 //! `proposals/theses/<slug>.md`: why a trade is made, reviewed by people in git. The YAML front matter
 //! is what the gate checks; the text below it is for readers.
 
+pub mod lint;
+
 use serde::Deserialize;
 
 use super::rulebook::RulebookError;
@@ -41,10 +43,13 @@ pub struct Thesis {
 /// # Errors
 /// [`RulebookError`] with file and line.
 pub fn read(path: &str, text: &str) -> Result<Thesis, RulebookError> {
+    yaml::read_at(path, front_matter(path, text)?, 1)
+}
+
+fn front_matter<'a>(path: &str, text: &'a str) -> Result<&'a str, RulebookError> {
     let missing = || RulebookError::new(path, Some(1), "a thesis starts with YAML between two lines `---`");
     let body = text.strip_prefix("---\n").ok_or_else(missing)?;
     let end =
         body.find("\n---\n").or_else(|| body.strip_suffix("\n---").map(str::len)).ok_or_else(missing)?;
-    let front = body.get(..=end).ok_or_else(missing)?;
-    yaml::read_at(path, front, 1)
+    body.get(..=end).ok_or_else(missing)
 }
