@@ -39,6 +39,8 @@ mod testing;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod tests_bounds;
+#[cfg(test)]
 mod tests_conduct;
 #[cfg(test)]
 mod tests_control;
