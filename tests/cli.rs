@@ -16,11 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-<<<<<<< HEAD
-const COMMANDS: [&str; 56] = [
-=======
-const COMMANDS: [&str; 54] = [
->>>>>>> guard
+const COMMANDS: [&str; 59] = [
     "",
     "demo",
     "init",

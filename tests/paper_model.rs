@@ -6,6 +6,8 @@
 mod model;
 #[path = "paper_model/rational.rs"]
 mod rational;
+#[path = "paper_model/sides.rs"]
+mod sides;
 #[path = "paper_model/world.rs"]
 mod world;
 
@@ -48,6 +50,7 @@ fn rationals_round_as_they_should() {
     check("-0.75", "-1", "-0.5", "-1");
     check("2", "2", "2", "2");
     assert_eq!(Rat::of("1").over(&Rat::of("-4")), Rat::of("-0.25"));
+    assert_eq!((Rat::of("-1.25").text(1), Rat::of("7.06").text(3)), ("-1.3".to_owned(), "7.060".to_owned()));
 }
 
 #[test]

@@ -22,8 +22,9 @@ pub fn of_entry(
     each.checked_mul(size)?.checked_mul(instrument.multiplier)
 }
 
-/// Risk of what a position still holds: for each protective stop (max(0, mark - stop) + stop_slippage x
-/// stop) x leaves x multiplier, mirrored for shorts; what no stop protects risks its whole notional.
+/// Risk of what a position still holds: for each protective stop (|mark - out| + (stop_slippage + taker_fee) x
+/// out) x leaves x multiplier, where out is the stop, or the mark where that has passed it. What no stop protects
+/// risks its whole notional. The fee of leaving is part of it, or limits would hold only until the stops fill.
 pub fn of_position(
     book: &Book,
     position: &Position,
@@ -35,8 +36,9 @@ pub fn of_position(
     let mut each_size = Amount::ZERO;
     for order in stops_of(book, position) {
         let Some(stop) = order.trigger else { continue };
-        let gap = if position.size.is_positive() { mark.checked_sub(stop)? } else { stop.checked_sub(mark)? };
-        let each = gap.max(Amount::ZERO).checked_add(stop.checked_mul(safety.stop_slippage)?)?;
+        let out = if position.size.is_positive() { stop.min(mark) } else { stop.max(mark) };
+        let costs = out.checked_mul(safety.stop_slippage.checked_add(instrument.taker_fee)?)?;
+        let each = mark.checked_sub(out)?.abs().checked_add(costs)?;
         let covered = order.leaves().min(unprotected);
         each_size = each_size.checked_add(each.checked_mul(covered)?)?;
         unprotected = unprotected.checked_sub(covered)?;

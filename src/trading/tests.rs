@@ -492,12 +492,12 @@ fn a_missing_price_of_another_position_stops_entries_everywhere() {
 #[test]
 fn adding_counts_the_whole_position_and_what_is_pending() {
     let mut world = World::holding("0.01");
-    // Held: (6800 - 6700 + 6.7) x 0.01 = 1.067.
+    // Held: (6800 - 6700 + 6.7 + 6.7) x 0.01 = 1.134.
     let more = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
-    assert_eq!(world.row_of(&more, "max_single_trade_risk").value, Some(a("2.371136034")));
+    assert_eq!(world.row_of(&more, "max_single_trade_risk").value, Some(a("2.438136034")));
     world.accepted(&more);
     let third = market_order("trend", "BTC-USD", "buy", "0.02", "6700", 2);
-    assert_eq!(world.row_of(&third, "max_single_trade_risk").value, Some(a("4.979408102")));
+    assert_eq!(world.row_of(&third, "max_single_trade_risk").value, Some(a("5.046408102")));
     world.book.orders.clear();
     // Unprotected: the whole notional.
     assert_eq!(world.row_of(&third, "max_single_trade_risk").value, Some(a("70.608272068")));
@@ -642,7 +642,7 @@ fn views_tell_what_is_unknown() {
     let json = serde_json::to_value(&view).unwrap();
     assert_eq!(json["positions"][0]["average_price"], "6810.3");
     assert_eq!(json["positions"][0]["stops"][0]["trigger"], "6700");
-    assert_eq!(view.open_risk, Some(a("1.067")));
+    assert_eq!(view.open_risk, Some(a("1.134")));
     assert_eq!(view.exposure, Some(a("68.034")));
     assert_eq!(view.unrealised, Some(a("-0.103")));
     world.wait(121_000);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::book::{Last, Quote, RecentEntry};
 use super::change::Change;
 use super::order::{OrderRole, Position};
-use super::requests::Verdict;
+use super::requests::{Messages, Verdict};
 use super::testing::*;
 use super::{checks, order};
 use crate::wire::amount::Amount;
@@ -16,7 +16,7 @@ use crate::wire::orders::{OrderType, Side, SubmitOrder};
 const CASES: &str = include_str!("../../tests/data/limits.txt");
 
 /// Checks whose answer is yes or no: the tables in `tests.rs` and the like have them.
-const YES_OR_NO: [&str; 13] = [
+const YES_OR_NO: [&str; 14] = [
     "clock",
     "rulebook",
     "duplicate_order",
@@ -26,6 +26,7 @@ const YES_OR_NO: [&str; 13] = [
     "arithmetic_range",
     "price_tick",
     "manual_halt",
+    "dead_man",
     "time_window",
     "self_cross",
     "symbol_halt",
@@ -111,7 +112,13 @@ fn eth_market(world: &mut World, bid: &str, ask: &str, last: &str) {
     let time = world.now;
     let (last, quote) =
         (Last { price: a(last), volume: None, time }, Quote { bid: a(bid), ask: a(ask), time });
-    world.apply(&[Change::MarketMoved { symbol: eth(), last: Some(last), quote: Some(quote) }]);
+    world.apply(&[Change::MarketMoved {
+        symbol: eth(),
+        earlier: Vec::new(),
+        last: Some(last),
+        quote: Some(quote),
+        reached: None,
+    }]);
 }
 
 fn conduct(world: &mut World) -> &mut super::conduct::Conduct {
@@ -186,6 +193,12 @@ fn put(world: &mut World, order: &mut SubmitOrder, key: &str, value: &str) {
                 let entry = earlier(world, order, source, 0);
                 world.book.recent_entries.push_back(entry);
             }
+        }
+        "own_messages" | "messages_of_all" => {
+            (safety.max_messages_per_minute, safety.max_messages_per_minute_all) = (3, 5);
+            let count = u32::try_from(whole(value)).unwrap();
+            let own = if key == "own_messages" { count } else { 1 };
+            world.messages = Messages { own, all: count, protected: 0 };
         }
         "entries_ago_ms" => {
             safety.max_entries_per_minute = 1;

@@ -64,8 +64,8 @@ fn profit_to_a_stop_does_not_make_up_for_risk_elsewhere() {
         reached: None,
     }]);
     let view = super::views::portfolio(&world.book, &world.rules, world.now, &Default::default());
-    // Slippage alone: 0.001 x 6790 x 0.01.
-    assert_eq!(view.open_risk, Some(a("0.0679")));
+    // It leaves at the market; slippage and fee alone: (0.001 + 0.001) x 6780 x 0.01.
+    assert_eq!(view.open_risk, Some(a("0.1356")));
 }
 
 #[test]

@@ -166,13 +166,13 @@ fn open_risk_counts_every_stop_where_it_stands_and_what_has_none_whole() {
         assert_eq!(world.row_of(&other, "loss_budget").value, Some(value));
         value.checked_sub(own).unwrap()
     };
-    // (6800 - 6700 + 6.7) x 0.01
-    assert_eq!(value(&mut world), a("1.067"));
+    // Slippage and the fee of leaving: (6800 - 6700 + 6.7 + 6.7) x 0.01
+    assert_eq!(value(&mut world), a("1.134"));
     world.tighten(OrderId::of_line(1), "6750");
-    assert_eq!(value(&mut world), a("0.5675"));
+    assert_eq!(value(&mut world), a("0.635"));
     // A pending entry from its limit: (6790 - 6700 + 0.001 x (6790 + 6700) + 6.7) x 0.002
     let pending = world.accepted(&limit(market_order("mean", "BTC-USD", "buy", "0.002", "6700", 0), "6790"));
-    assert_eq!(value(&mut world), a("0.78788"));
+    assert_eq!(value(&mut world), a("0.85538"));
     world.cancel(pending);
     world.book.orders.clear();
     assert_eq!(value(&mut world), a("68"));

@@ -108,6 +108,23 @@ struct Fresh {
     size: Rat,
 }
 
+/// One execution, for whoever follows more than positions and cash.
+#[allow(dead_code, reason = "only the test of limits does")]
+pub struct Filled {
+    pub id: Id,
+    pub owner: Owner,
+    pub role: Role,
+    /// Whether nothing of the order had filled before.
+    pub is_first: bool,
+    /// Whether it reduced the position, and whether nothing of it is left.
+    pub closes: bool,
+    pub is_flat: bool,
+    /// Realised less the fee.
+    pub result: Rat,
+    /// The market's clock.
+    pub ms: i64,
+}
+
 #[derive(Default)]
 pub struct Model {
     pub specs: BTreeMap<String, Spec>,
@@ -134,6 +151,8 @@ pub struct Model {
     pub halted: std::collections::BTreeSet<String>,
     /// How many orders ended with their time.
     pub expired: usize,
+    /// Every execution of the last row.
+    pub fills: Vec<Filled>,
 }
 
 fn add(to: &mut Option<Rat>, what: &Rat) {
@@ -334,6 +353,7 @@ impl Model {
     }
 
     pub fn row(&mut self, symbol: &str, print: &Print) {
+        self.fills.clear();
         let spec = self.specs[symbol].clone();
         let (is_bar, start_ms) = match print {
             Print::Bar { open_ms, .. } => (true, *open_ms),
@@ -535,12 +555,24 @@ impl Model {
         let closes = !old.is_zero() && old.is_negative() == order.buys;
         assert!(!closes || new.is_zero() || new.is_negative() == old.is_negative(), "the model flipped");
         let mut new_cost = cost.minus(&flow);
+        let mut result = fee.negated();
         if closes {
             let share = cost.times(size).over(&old.abs()).half_even_to(&cents);
             let share = if new.is_zero() { cost.clone() } else { share };
             add(&mut self.realised, &flow.minus(&share));
+            result = result.plus(&flow.minus(&share));
             new_cost = cost.minus(&share);
         }
+        self.fills.push(Filled {
+            id: order.id,
+            owner: order.owner.clone(),
+            role: order.role,
+            is_first: order.filled.is_zero(),
+            closes,
+            is_flat: new.is_zero(),
+            result,
+            ms: self.known_ms,
+        });
         if new.is_zero() {
             self.held.remove(&order.owner);
         } else {

@@ -83,6 +83,27 @@ impl Rat {
         self.negated().floor_to(step).negated()
     }
 
+    /// Whether a decimal of 96 bits and 28 places can be this.
+    #[allow(dead_code, reason = "only one of the models asks")]
+    pub fn is_held(&self) -> bool {
+        let (ten, mut n, mut d) = (BigInt::from(10), self.n.clone(), self.d.clone());
+        while (&n % &ten) == BigInt::ZERO && (&d % &ten) == BigInt::ZERO {
+            (n, d) = (n / &ten, d / &ten);
+        }
+        n.bits() <= 96 && d <= ten.pow(28)
+    }
+
+    /// With this many decimals, the rest cut off towards below.
+    pub fn text(&self, places: u32) -> String {
+        let scale = BigInt::from(10).pow(places);
+        let count = floor_div(&(&self.n * &scale), &self.d);
+        let (whole, rest) =
+            (&count.magnitude().clone() / scale.magnitude(), count.magnitude() % scale.magnitude());
+        let sign = if count < BigInt::ZERO { "-" } else { "" };
+        let width = usize::try_from(places).unwrap();
+        format!("{sign}{whole}.{rest:0>width$}", rest = rest.to_string())
+    }
+
     /// To a multiple of `step`, halves to the even multiple.
     pub fn half_even_to(&self, step: &Rat) -> Rat {
         let low = self.floor_to(step);

@@ -8,12 +8,14 @@ use spoolgate::trading::order::{Fill, Liquidity, OrderRole};
 use spoolgate::trading::requests::{Context, Verdict};
 use spoolgate::trading::{self, Book, Change, venue, views};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::ids::{Leg, OrderId, Principal, StrategyName, Symbol};
-use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop, TimeInForce};
+use spoolgate::wire::ids::{OrderId, Principal, StrategyName, Symbol};
+use spoolgate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop};
 use spoolgate::wire::time::Time;
 
-use crate::model::{FLATTEN, Id, Kind, Lasts, Model, ORDER, Owner, Print, Role, Spec, Working};
+use crate::model::{FLATTEN, Id, Kind, Model, ORDER, Owner, Role, Working};
 use crate::rational::Rat;
+use crate::sides::{self, lasts, print, spec};
+pub use crate::sides::{Random, a, order_id, r, steps};
 
 /// Strategies of the one agent.
 pub const STRATEGIES: [&str; 2] = ["trend", "mean"];
@@ -131,49 +133,6 @@ exit_age_max_s: 86400
 clock_gap_max_s: 604800
 ";
 
-/// A small generator (xorshift), so that a seed says everything.
-pub struct Random(u64);
-
-impl Random {
-    pub fn of(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 >> 11
-    }
-
-    /// From `low` to `high`, both included.
-    pub fn within(&mut self, low: i64, high: i64) -> i64 {
-        let span = u64::try_from(high - low + 1).unwrap();
-        low + i64::try_from(self.next() % span).unwrap()
-    }
-
-    pub fn one_in(&mut self, count: i64) -> bool {
-        self.within(1, count) == 1
-    }
-
-    pub fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        let last = i64::try_from(from.len()).unwrap() - 1;
-        &from[usize::try_from(self.within(0, last)).unwrap()]
-    }
-}
-
-pub fn a(text: &str) -> Amount {
-    Amount::parse_exact(text).unwrap()
-}
-
-pub fn r(amount: Amount) -> Rat {
-    Rat::of(&amount.to_string())
-}
-
-pub fn steps(count: i64, step: &str) -> Amount {
-    Amount::from_i64(count).checked_mul(a(step)).unwrap()
-}
-
 pub fn rules(safety: &str) -> Rulebook {
     let list: Vec<String> = LISTED.iter().map(|listed| format!("  - {}\n", listed.rule)).collect();
     rules_of(safety, &list.concat())
@@ -212,26 +171,6 @@ fn rules_of(safety: &str, instruments: &str) -> Rulebook {
 
 fn thesis(strategy: &str, symbol: &str, direction: &str, number: u64) -> String {
     format!("{strategy}-{}-{direction}-{number}", symbol.to_lowercase())
-}
-
-fn spec(rules: &Rulebook, symbol: &str) -> Spec {
-    let rule = &rules.instruments[&Symbol::parse(symbol).unwrap()];
-    let is_bars = |source| source == spoolgate::rules::instruments::MarketSource::Bars;
-    Spec {
-        multiplier: r(rule.multiplier),
-        tick: r(rule.tick),
-        lot: r(rule.lot),
-        half_spread: r(rule.half_spread),
-        slippage: r(rule.slippage),
-        maker: r(rule.maker_fee),
-        taker: r(rule.taker_fee),
-        share: r(rule.volume_share),
-        min_size: r(rule.min_size),
-        min_notional: r(rule.min_notional),
-        max_gap: rule.max_gap.map(r),
-        fills_from_bars: is_bars(rule.fills_from),
-        quotes_from_bars: is_bars(rule.quotes_from),
-    }
 }
 
 /// What can be wrong around a request.
@@ -599,57 +538,12 @@ impl World {
 
     /// Everything there is to compare, and what must hold of both.
     pub fn compare(&mut self) {
-        let seed = self.seed;
-        let book = &self.book;
-        let model = &self.model;
-        let account = &book.account;
-        let positions: BTreeMap<Owner, (Rat, Rat)> = book
-            .positions
-            .values()
-            .map(|p| ((p.symbol.to_string(), p.strategy.to_string()), (r(p.size), r(p.cost))))
-            .collect();
-        assert_eq!(positions, model.held, "seed {seed}");
-        let orders: Vec<Working> = book.orders.values().map(working).collect();
-        assert_eq!(orders, model.orders, "seed {seed}");
-        let halted: Vec<String> = book.halted_symbols.keys().map(Symbol::to_string).collect();
-        assert_eq!(halted, model.halted.iter().cloned().collect::<Vec<_>>(), "seed {seed}");
-        assert_eq!(r(account.cash), model.cash(), "seed {seed}: cash");
-        let or_zero = |value: &Option<Rat>| value.clone().unwrap_or_else(Rat::zero);
-        assert_eq!(r(account.realised), or_zero(&model.realised), "seed {seed}: realised");
-        assert_eq!(r(account.fees), or_zero(&model.fees), "seed {seed}: fees");
-        assert_eq!(r(account.funding), or_zero(&model.funding), "seed {seed}: funding");
-        let view = views::portfolio(book, &self.rules, self.now, &Default::default());
-        assert_eq!(view.equity.map(r), model.equity(), "seed {seed}: equity");
-        assert_eq!(book.equity_last_known(&self.rules).map(r), model.equity(), "seed {seed}");
-        assert_eq!(view.unrealised.map(r), model.unrealised(), "seed {seed}: unrealised");
-        if let (Some(equity), Some(unrealised)) = (view.equity, view.unrealised) {
-            let sum = r(account.net_deposits).plus(&r(account.realised)).plus(&r(unrealised));
-            assert_eq!(
-                r(equity),
-                sum.minus(&r(account.fees)).minus(&r(account.funding)),
-                "seed {seed}: equity is not its parts"
-            );
-        }
-        for held in book.positions.values() {
-            let stops = book.orders.values().filter(|order| {
-                order.role == OrderRole::Protective
-                    && order.is_of(&held.strategy, &held.symbol)
-                    && order.side == held.closing_side()
-            });
-            let sum = stops.fold(Rat::zero(), |sum, stop| sum.plus(&r(stop.leaves())));
-            let leaving = book.orders.values().filter(|order| {
-                order.order_id.leg == Leg::Flatten && order.is_of(&held.strategy, &held.symbol)
-            });
-            let bare = leaving.fold(Rat::zero(), |sum, order| sum.plus(&r(order.leaves())));
-            let size = r(held.size.abs());
-            assert!(sum <= size && size <= sum.plus(&bare), "seed {seed}: {held:?}: stops protect {sum:?}");
-        }
-        for order in book.orders.values().filter(|order| order.leaves().is_zero()) {
-            let entry = OrderId::of_line(order.order_id.seq);
-            let is_along = matches!(order.order_id.leg, Leg::Stop | Leg::Target);
-            let waits = is_along && book.orders.contains_key(&entry) && !order.triggered;
-            assert!(waits, "seed {seed}: nothing is left of {order:?}");
-        }
+        let (seed, model) = (self.seed, &self.model);
+        let context = format!("seed {seed}");
+        sides::compare(&self.book, model, &self.rules, &context);
+        let view = views::portfolio(&self.book, &self.rules, self.now, &Default::default());
+        assert_eq!(view.equity.map(r), model.equity(), "{context}: equity");
+        assert_eq!(view.unrealised.map(r), model.unrealised(), "{context}: unrealised");
     }
 
     /// A random row of a symbol; the clock goes on by what it takes.
@@ -789,64 +683,4 @@ impl World {
 
 fn format_of(book: &Book, id: Id) -> String {
     book.orders[&order_id(id)].trigger.unwrap().to_string()
-}
-
-pub fn order_id(id: Id) -> OrderId {
-    let leg = [Leg::Order, Leg::Stop, Leg::Target, Leg::Flatten][usize::from(id.1)];
-    OrderId { seq: id.0, leg }
-}
-
-fn working(order: &trading::order::Order) -> Working {
-    Working {
-        id: (order.order_id.seq, order.order_id.leg as u8),
-        owner: (order.symbol.to_string(), order.strategy.to_string()),
-        buys: order.side == Side::Buy,
-        role: match order.role {
-            OrderRole::Entry => Role::Entry,
-            OrderRole::Exit => Role::Exit,
-            OrderRole::Protective => Role::Stop,
-            OrderRole::Target => Role::Target,
-        },
-        kind: match order.order_type {
-            OrderType::Market => Kind::Market,
-            OrderType::Limit => Kind::Limit,
-            OrderType::Stop => Kind::Stop,
-        },
-        size: r(order.size),
-        filled: r(order.filled),
-        price: order.price.map(r),
-        trigger: order.trigger.map(r),
-        hit: order.triggered,
-        at_ms: order.accepted_at.ms(),
-        lasts: lasts(order.time_in_force),
-    }
-}
-
-fn lasts(time_in_force: TimeInForce) -> Lasts {
-    match time_in_force {
-        TimeInForce::Gtc => Lasts::Forever,
-        TimeInForce::Ioc => Lasts::OneRow,
-        TimeInForce::Day => Lasts::OneDay,
-    }
-}
-
-fn print(row: &Row) -> Print {
-    match *row {
-        Row::Bar { open_ms, interval_ms, open, high, low, close, volume } => Print::Bar {
-            open_ms,
-            length_ms: interval_ms,
-            open: r(open),
-            high: r(high),
-            low: r(low),
-            close: r(close),
-            volume: volume.map(r),
-        },
-        Row::Quote { time_ms, bid, ask, bid_size, ask_size } => Print::Quote {
-            ms: time_ms,
-            bid: r(bid),
-            ask: r(ask),
-            bid_size: bid_size.map(r),
-            ask_size: ask_size.map(r),
-        },
-    }
 }

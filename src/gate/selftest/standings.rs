@@ -174,7 +174,9 @@ pub(super) fn manual_halt(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn dead_man(bench: &Bench<'_>) -> Option<Plan> {
     let tripped = Tripped { at: bench.base.now, unheard_ms: 1, action: DeadManAction::CloseNewOnly };
     let source = bench.case.source.clone();
-    let trips = bench.with(|scratch| drop(scratch.state.dead_man.tripped.insert(source, tripped)));
+    let trips = bench.with(|scratch| {
+        scratch.state.dead_man.tripped.insert(source, tripped);
+    });
     one(bench, "a switch that has tripped for the agent", trips)
 }
 
