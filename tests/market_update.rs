@@ -84,7 +84,7 @@ impl Desk {
     }
 }
 
-fn data<'a>(outcome: &'a Outcome, tag: &str) -> BTreeMap<String, Value> {
+fn data(outcome: &Outcome, tag: &str) -> BTreeMap<String, Value> {
     assert!(outcome.answer.error.is_none(), "{:?}", outcome.answer.error);
     let body: Value = serde_json::from_str(outcome.answer.data.as_ref().unwrap().get()).unwrap();
     serde_json::from_value(body[tag].clone()).unwrap()

@@ -156,7 +156,7 @@ fn print_report(told: &FileReport<'_>, output: &Output) -> Result<()> {
         let mut of_fate = rates.iter().filter(|fated| fated.fate == fate).map(|fated| fated.rate.time);
         let Some(first) = of_fate.next() else { continue };
         let count = of_fate.clone().count().saturating_add(1);
-        let last = of_fate.last().unwrap_or(first);
+        let last = of_fate.next_back().unwrap_or(first);
         let span = if first == last { format!("of {first}") } else { format!("of {first} to {last}") };
         rows.push(vec![name.to_owned(), format!("{count} {span}")]);
     }

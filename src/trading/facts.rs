@@ -229,6 +229,12 @@ mod tests {
         assert_eq!((facts.bid, facts.ask), (Some(a("109.945")), Some(a("110.055"))));
         assert_eq!(facts.spread_pct, Some(a("0.001")));
         assert_eq!(facts.price, Some(a("110")));
+        // And back to 100: a second return of -1/11.
+        let mut back = World::new();
+        back.book.markets.clear();
+        rows.extend([("100", Some("1"))]);
+        bars(&mut back, &rows);
+        assert_eq!(now(&back).volatility, Some(a("0.030219582")));
         // The window moves on: 100 -> 110 is the first of its returns, then it is gone.
         bars(&mut world, &[("110", Some("1")); 19]);
         assert_eq!(now(&world).volatility, Some(a("0.0223606797")));
