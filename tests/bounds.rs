@@ -94,8 +94,24 @@ fn answers(home: &Path) -> usize {
     names(&home.join("spool/out")).iter().filter(|name| name.to_string_lossy().ends_with(".json")).count()
 }
 
+/// Lets agents send as much as they like: how much that may be is for another test. Rule files are taken when the home
+/// is opened.
+fn lift_message_rates(home: &Path) {
+    let path = home.join("rules/safety.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    if text.contains("max_messages_per_minute: 1000000 ") {
+        return;
+    }
+    let of_one = text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000 ");
+    let of_all =
+        of_one.replace("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000 ");
+    assert!(of_one != text && of_all != of_one, "the limits are spelled otherwise");
+    fs::write(&path, of_all).unwrap();
+}
+
 /// Half good queries, half forged ones.
 fn backlog(scratch: &Scratch, count: usize) {
+    lift_message_rates(&scratch.home());
     let forger = SignKey::Hmac([9; 32]);
     for n in 0..count {
         let id = format!("q{n:06}");
@@ -175,6 +191,7 @@ struct Agents(Vec<SignKey>);
 impl Agents {
     fn found(scratch: &Scratch, count: usize) -> Agents {
         let home = scratch.home();
+        lift_message_rates(&home);
         let path = home.join("rules/principals.yaml");
         let mut rules = fs::read_to_string(&path).unwrap().trim_end().to_owned();
         for n in 0..count {

@@ -27,14 +27,14 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate --format json theses list | jq -r 'select(.status==\"stands\").slug'"
     )]
     List,
-    /// Say everything that is wrong with thesis files: exit code 1 if anything is. Needs rule files, no ledger.
+    /// Say everything that is wrong with thesis files: exit code 1 if anything is.
     #[command(
         after_help = "Examples:\n  spoolgate theses lint\n  spoolgate theses lint proposals/theses/btc-dip-long.md\n  spoolgate --format json theses lint | jq -r .message"
     )]
     Lint(LintArgs),
 }
 
-/// Lint.
+/// Lint: needs rule files, no ledger.
 #[derive(clap::Args)]
 pub struct LintArgs {
     /// Files, or folders of them; absent: the home's proposals/theses.
