@@ -273,7 +273,7 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     }
     fs::write(&path, &good).unwrap();
     assert!(until("is in force").contains("rulebook"));
-    assert!(!succeed(&home, &["portfolio"]).contains("safety.yaml"));
+    assert!(!succeed(&home, &["portfolio"]).contains("rule file"));
     fs::write(home.join("rules/HALT"), "").unwrap();
     assert!(until("HALT").contains("no entries"));
     let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);

@@ -51,6 +51,8 @@ pub enum Outcome {
     RefusesAll,
     /// It lets everything pass: it is wired to nothing.
     CannotTrip,
+    /// What trips it also keeps a position from being closed.
+    BlocksExits,
 }
 
 impl Outcome {
@@ -61,6 +63,7 @@ impl Outcome {
             Outcome::NotSet => "not set",
             Outcome::RefusesAll => "REFUSES ALL",
             Outcome::CannotTrip => "CANNOT TRIP",
+            Outcome::BlocksExits => "BLOCKS EXITS",
         }
     }
 }
@@ -191,6 +194,9 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
             let why = format!("it compares with another figure than the {} of the rules", limit.normalized());
             return told(&row, blank(Outcome::CannotTrip, why));
         }
+        if let Some(why) = held_back(check, what, trip, bench, decide) {
+            return told(&row, blank(Outcome::BlocksExits, why));
+        }
         let others = rows.iter().filter(|row| !row.passed && row.check_name != check);
         let also = others.map(|row| row.check_name.to_string()).filter(|name| !had_failed(name)).collect();
         first.get_or_insert_with(|| Tried {
@@ -200,4 +206,28 @@ fn try_it(check: &'static str, plan: Option<Plan>, bench: &Bench<'_>, decide: De
         });
     }
     first.unwrap_or_else(|| blank(Outcome::CannotTrip, "no change was found that trips it".to_owned()))
+}
+
+/// Why an exit of everything held is refused in the same world, if it is: nothing but ownership and capacity may. What
+/// rests on the closing side in `self_cross` takes capacity, and in the last three no entry is asked for.
+fn held_back(
+    check: &str,
+    what: &str,
+    trip: &Scratch,
+    bench: &Bench<'_>,
+    decide: Decide<'_>,
+) -> Option<String> {
+    if ["self_cross", "reduce_only", "cancel_ok", "tighten_ok"].contains(&check) || what == standings::FOREIGN
+    {
+        return None;
+    }
+    let refused_in = |world: &Scratch| -> Option<Vec<CheckResult>> {
+        let rows = decide(&orders::exit_within(bench, world)?)?.checks;
+        Some(rows.into_iter().filter(|row| !row.passed).collect())
+    };
+    // What refuses exits even where nothing is tripped is told by its own row.
+    let always = refused_in(&bench.base).unwrap_or_default();
+    let is_news = |row: &CheckResult| always.iter().all(|other| other.check_name != row.check_name);
+    let refused = refused_in(trip)?.into_iter().find(is_news)?;
+    Some(format!("with {what} an exit is refused by {}", refused.check_name))
 }

@@ -7,7 +7,7 @@ use crate::trading::order::{Order, OrderRole, Position};
 use crate::trading::valuation::age_max_ms;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
-use crate::wire::orders::{CancelOrder, OrderType, Side, TightenStop, TimeInForce};
+use crate::wire::orders::{CancelOrder, OrderType, Side, SubmitOrder, TightenStop, TimeInForce};
 
 fn one(bench: &Bench<'_>, what: &'static str, trips: Scratch) -> Option<Plan> {
     Some(Plan::Try(Box::new(bench.base.clone()), vec![(what, trips)]))
@@ -36,6 +36,26 @@ pub(super) fn resting(bench: &Bench<'_>, order_id: OrderId, role: OrderRole, sid
 
 /// The base, with the order filled and its stop at work.
 pub(super) fn held(bench: &Bench<'_>) -> Option<Scratch> {
+    held_in(bench, &bench.base)
+}
+
+/// This world with the position of the base's order, asked for an exit of all of it, signed now.
+pub(super) fn exit_within(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
+    let mut scratch = held_in(bench, world)?;
+    scratch.ask = Payload::Submit(exit(bench, bench.order.size));
+    scratch.signed_at = scratch.now;
+    Some(scratch)
+}
+
+/// An exit of so much at the market.
+pub(super) fn exit(bench: &Bench<'_>, size: Amount) -> SubmitOrder {
+    let mut order = bench.order.clone();
+    (order.side, order.order_type) = (order.side.opposite(), OrderType::Market);
+    (order.size, order.price, order.stop_price) = (size, None, None);
+    order
+}
+
+fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
     let (order, case) = (&bench.order, &bench.case);
     let size = if order.side == Side::Buy { order.size } else { -order.size };
     let cost = size.checked_mul(bench.price)?.checked_mul(bench.instrument()?.multiplier)?;
@@ -51,7 +71,7 @@ pub(super) fn held(bench: &Bench<'_>) -> Option<Scratch> {
         increased_at: bench.base.now.plus_ms(-1),
         theses: std::iter::once(order.thesis_slug.clone()).collect(),
     };
-    let mut scratch = bench.base.clone();
+    let mut scratch = world.clone();
     let book = &mut scratch.state.book;
     book.account.cash = book.account.cash.checked_sub(cost)?;
     book.orders.insert(stop.order_id, stop);

@@ -5,7 +5,6 @@ use super::bench::{Bench, Scratch};
 use super::orders::held;
 use crate::gate::prepare::Payload;
 use crate::wire::amount::Amount;
-use crate::wire::orders::OrderType;
 
 /// Largest size that a request can write.
 const SIZE_MAX: &str = "999999999999";
@@ -142,13 +141,7 @@ pub(super) fn liquidity_participation(bench: &Bench<'_>) -> Option<Plan> {
 pub(super) fn reduce_only(bench: &Bench<'_>) -> Option<Plan> {
     let size = bench.order.size;
     let exit = |size: Amount| -> Option<Scratch> {
-        let mut scratch = held(bench)?;
-        let mut order = bench.order.clone();
-        order.side = order.side.opposite();
-        order.order_type = OrderType::Market;
-        (order.size, order.price, order.stop_price) = (size, None, None);
-        scratch.ask = Payload::Submit(order);
-        Some(scratch)
+        Some(Scratch { ask: Payload::Submit(super::orders::exit(bench, size)), ..held(bench)? })
     };
     let larger = exit(size.checked_add(bench.lot()?)?)?;
     Some(Plan::Try(Box::new(exit(size)?), vec![("an exit one lot larger than the position", larger)]))

@@ -17,6 +17,9 @@ use crate::wire::amount::Amount;
 use crate::wire::ids::{ControlId, OrderId, Principal, StrategyName};
 use crate::wire::time::Time;
 
+/// The one change that exits are refused under as well: nobody closes what is not theirs.
+pub(super) const FOREIGN: &str = "a strategy of somebody else";
+
 /// More positions or orders than a gate holds are not made up here.
 const OPEN_MAX: u32 = 20_000;
 
@@ -95,7 +98,7 @@ pub(super) fn strategy_active(bench: &Bench<'_>) -> Option<Plan> {
             rule.strategies.retain(|own| own != name);
         }
     });
-    let mut trips = vec![("a strategy paused by its file", paused), ("a strategy of somebody else", foreign)];
+    let mut trips = vec![("a strategy paused by its file", paused), (FOREIGN, foreign)];
     let strategy = bench.strategy()?;
     if let Some(concern) = &strategy.concern {
         let current = ControlId::parse(strategy.id()).ok();

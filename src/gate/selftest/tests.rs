@@ -164,6 +164,34 @@ fn a_check_that_is_wired_to_nothing_is_found() {
     }
 }
 
+/// Halts, limits, prices and faults that would keep somebody in a position.
+#[test]
+fn a_breaker_that_blocks_exits_is_found() {
+    let mut edits = ALL_SET.to_vec();
+    edits
+        .extend([("status: standby", "status: paused"), ("directions: [long, short]", "directions: [long]")]);
+    let rules = rules(&edits);
+    for check in ["manual_halt", "market_data", "daily_loss_halt", "max_order_value", "cooldown", "clock"] {
+        let blocks = |scratch: &Scratch| {
+            let mut verdict = scratch.decide()?;
+            for row in verdict.checks.iter_mut().filter(|row| row.check_name == check) {
+                // As if its row of the table blocked exits too.
+                row.passed &= !row.reason.as_ref().is_some_and(|why| why.starts_with("exempt"));
+            }
+            Some(verdict)
+        };
+        let report = run_with(&rules, &BTreeMap::new(), &blocks);
+        let is_shown_to_exits = ["manual_halt", "market_data", "daily_loss_halt"].contains(&check);
+        let expect = if is_shown_to_exits { Outcome::BlocksExits } else { Outcome::Tripped };
+        assert!(
+            of(&report, check).iter().all(|tried| tried.outcome == expect),
+            "{check}: {:#?}",
+            of(&report, check)
+        );
+        assert_eq!(report.ok, !is_shown_to_exits);
+    }
+}
+
 /// A limit moved by one unit in the program, or read from the wrong place, shows in what passes or in what trips.
 #[test]
 fn what_trips_is_one_unit_past_what_passes() {
