@@ -87,7 +87,10 @@ const KEYS: [&[&str]; 7] = [
         "taker_fee",
         "volume_share",
         "group",
+        "max_gap",
         "bar_s",
+        "venue",
+        "bridge",
     ],
     &[
         "name",

@@ -69,6 +69,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             gap.open, gap.previous, gap.time
         )
     }));
+    let doubts = state.book.doubted_symbols.iter();
+    reasons.extend(doubts.map(|(symbol, doubt)| {
+        format!(
+            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate halt clear --symbol {symbol}`",
+            doubt.at, doubt.what
+        )
+    }));
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",

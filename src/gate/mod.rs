@@ -9,6 +9,7 @@ pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
+pub mod outbox;
 pub mod prepare;
 pub mod record;
 pub mod state;

@@ -6,7 +6,7 @@ use std::fmt;
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::hours::Window;
-use super::instruments::{Instrument, InstrumentsFile};
+use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
@@ -175,6 +175,16 @@ impl Rulebook {
                 return Err(RulebookError::new("rules/principals.yaml", None, message));
             }
         }
+        for instrument in self.instruments.values() {
+            let Some(bridge) = instrument.bridge.as_ref() else { continue };
+            if self.role(bridge) != Some(Role::Bridge) {
+                let message = format!(
+                    "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in rules/principals.yaml",
+                    instrument.symbol
+                );
+                return Err(RulebookError::new("rules/instruments.yaml", None, message));
+            }
+        }
         for strategy in self.strategies.values() {
             if let Some(missing) =
                 strategy.instruments.iter().find(|name| !self.instruments.contains_key(name))
@@ -223,8 +233,8 @@ impl Rulebook {
                 let message = format!("principal `{}`: {what}", rule.name);
                 Err(RulebookError::new("rules/principals.yaml", None, message))
             };
-            if rule.role == Role::Feed && !rule.control.concerns.is_empty() {
-                return fail("a feed decides on no concern".to_owned());
+            if is_machine(rule.role) && !rule.control.concerns.is_empty() {
+                return fail(format!("a {} decides on no concern", rule.role.as_str()));
             }
             if let Some(unknown) =
                 rule.control.concerns.iter().find(|id| self.strategies_of(id).next().is_none())
@@ -278,7 +288,12 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
     Ok(by_name)
 }
 
-/// Feeds deliver figures that others are judged by; their keys stay out of the judging.
+/// Whether it only tells facts. Others are judged by them, so such keys stay out of the judging.
+fn is_machine(role: Role) -> bool {
+    matches!(role, Role::Feed | Role::Bridge)
+}
+
+/// Resolves the council roles that principals may speak for.
 fn resolve_council_roles(
     principals: &mut BTreeMap<Principal, PrincipalRule>,
     roles: &Roles,
@@ -288,11 +303,11 @@ fn resolve_council_roles(
             let message = format!("principal `{name}`: {what}");
             RulebookError::new("rules/principals.yaml", None, message)
         };
-        if rule.role == Role::Feed && rule.admission.is_some() {
-            return Err(fail("a feed has no tasks".to_owned()));
+        if is_machine(rule.role) && rule.admission.is_some() {
+            return Err(fail(format!("a {} has no tasks", rule.role.as_str())));
         }
-        if rule.role == Role::Feed && !rule.council_roles.is_empty() {
-            return Err(fail("a feed speaks for no council role".to_owned()));
+        if is_machine(rule.role) && !rule.council_roles.is_empty() {
+            return Err(fail(format!("a {} speaks for no council role", rule.role.as_str())));
         }
         rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
     }
@@ -333,6 +348,15 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         }
         if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
             return fail("`half_spread` and `slippage` are fractions below 1");
+        }
+        match (instrument.venue, &instrument.bridge) {
+            (Venue::Outbox, None) => {
+                return fail("`venue: outbox` needs `bridge`, a principal of role bridge");
+            }
+            (Venue::Paper, Some(_)) => {
+                return fail("`bridge` belongs to `venue: outbox`; leave one out or give both");
+            }
+            (Venue::Outbox, Some(_)) | (Venue::Paper, None) => {}
         }
         if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
             return fail("`group` is empty; leave it out if it moves with nothing else");
