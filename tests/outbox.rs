@@ -42,7 +42,8 @@ impl Desk {
         let file = self.scratch.beside(&format!("{id}.json"));
         fs::write(&file, bytes).unwrap();
         let done = spoolgate(&self.home(), &["--format", "json", "handle", file.to_str().unwrap()]);
-        serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {}", common::show(&done)))
+        serde_json::from_slice(&done.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", common::show(&done)))
     }
 
     fn submit(&mut self, symbol: &str, side: &str, size: &str, slug: &str) -> String {
@@ -121,7 +122,10 @@ fn from_an_entry_to_its_stop_through_files() {
     assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
     // The same again, under another request id and under its own.
     assert_eq!(code(&desk.trade(&entry, "T2", "0.01", "0.03")), "REPORT_DUPLICATE");
-    assert_eq!(code(&desk.report(&entry, "T9", json!({"exec_type": "canceled", "cum_qty": "0.02"}))), "REPORT_UNKNOWN");
+    assert_eq!(
+        code(&desk.report(&entry, "T9", json!({"exec_type": "canceled", "cum_qty": "0.02"}))),
+        "REPORT_UNKNOWN"
+    );
     assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
     assert_the_state_is_that_of_the_ledger(&desk.home());
 }
@@ -250,13 +254,15 @@ fn the_sample_bridge_trades_against_its_exchange() {
     bridge.arg(desk.scratch.beside("bridge")).args(["--every", "0.4", "--part", "0.01", "--until-idle"]);
     let mut gate = common::command(&desk.home(), &["watch"]).spawn().unwrap();
     let done = bridge.output().unwrap();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&gate), rustix::process::Signal::TERM).unwrap();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&gate), rustix::process::Signal::TERM)
+        .unwrap();
     gate.wait().unwrap();
     assert!(done.status.success(), "{}", common::show(&done));
     assert_eq!(desk.positions(), [] as [(String, String); 0]);
     let fills = succeed(&desk.home(), &["--format", "json", "fills"]);
     let fills: Vec<Value> = fills.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let told = |fill: &Value| format!("{} {}@{}", fill["order_id"], fill["size"], fill["price"]).replace('"', "");
+    let told =
+        |fill: &Value| format!("{} {}@{}", fill["order_id"], fill["size"], fill["price"]).replace('"', "");
     let fills: Vec<String> = fills.iter().map(told).collect();
     assert_eq!(fills.len(), 4, "{fills:?}");
     assert!(fills[..2].iter().all(|fill| fill.starts_with(&format!("{entry} 0.01@"))), "{fills:?}");
