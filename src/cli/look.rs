@@ -197,7 +197,7 @@ pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                role(order.role).to_owned(),
+                format!("{}{}", role(order.role), order.ending().map_or("", |_| ", ending")),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),
