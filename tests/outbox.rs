@@ -1,6 +1,7 @@
 //! The outbox of a real home: files for a bridge, its signed reports, crashes in between, and paper beside it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stderr, reason = "what was skipped")]
 
 mod common;
 

@@ -523,6 +523,11 @@ mod tests {
         }
         for (line, expect) in [
             ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
+            ("role: bridge\n    council_roles: [RO]", "a bridge speaks for no council role"),
+            (
+                "role: bridge\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+                "a bridge has no tasks",
+            ),
             (
                 "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
                 "a feed has no tasks",
@@ -537,6 +542,33 @@ mod tests {
             assert!(error.contains(expect), "{line}: {error}");
         }
         assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+    }
+
+    #[test]
+    fn who_may_be_the_bridge_of_an_instrument() {
+        let compile = |instrument: &str, role: &str| {
+            let instruments = format!("{}{instrument}", include_str!("../../rules/instruments.yaml"));
+            let principals = format!("principals:\n  - {{name: exchange, role: {role}}}\n");
+            let safety = include_str!("../../rules/safety.yaml").to_owned();
+            let files = [("safety", safety), ("principals", principals), ("instruments", instruments)];
+            let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        let book = compile("    venue: outbox\n    bridge: exchange\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Outbox);
+        let book = compile("    venue: paper\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Paper);
+        for (instrument, role, expect) in [
+            ("    venue: outbox\n", "bridge", "needs `bridge`, a principal of role bridge"),
+            ("    bridge: exchange\n", "bridge", "`bridge` belongs to `venue: outbox`"),
+            ("    venue: outbox\n    bridge: exchange\n", "feed", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: nobody\n", "bridge", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: null\n", "bridge", "rules/instruments.yaml"),
+            ("    venue: exchange\n", "bridge", "unknown variant `exchange`"),
+        ] {
+            let error = compile(instrument, role).unwrap_err();
+            assert!(error.starts_with("rules/instruments.yaml") && error.contains(expect), "{error}");
+        }
     }
 
     #[test]
