@@ -37,6 +37,7 @@ pub fn body(data: &[u8]) {
         Role::Human => "owner",
         Role::Agent => "trend-bot",
         Role::Feed => "prices",
+        Role::Bridge => "exchange",
     };
     let file = format!(
         "{{\"id\":\"r\",\"timestamp\":\"{NOW}\",\"action\":\"{}\",\"payload\":{payload},\"source\":\"{source}\",\"signature\":\"0\"}}",
@@ -47,7 +48,7 @@ pub fn body(data: &[u8]) {
         return;
     }
     let now = Time::parse(NOW).unwrap();
-    let (state, keyring) = keys(&["owner", "trend-bot", "prices", "research-bot"]);
+    let (state, keyring) = keys(&["owner", "trend-bot", "prices", "research-bot", "exchange"]);
     let envelope = signed(envelope);
     let delivery = Delivery {
         origin: Origin::Flat,

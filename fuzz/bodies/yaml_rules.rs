@@ -96,7 +96,10 @@ const KEYS: [&[&str]; 7] = [
         "max_gap",
         "percent_price",
         "group",
+        "max_gap",
         "bar_s",
+        "venue",
+        "bridge",
     ],
     &[
         "name",

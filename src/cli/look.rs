@@ -76,6 +76,13 @@ pub fn why_closed(state: &State) -> Vec<String> {
             gap.open, gap.previous, gap.time
         )
     }));
+    let doubts = state.book.doubted_symbols.iter();
+    reasons.extend(doubts.map(|(symbol, doubt)| {
+        format!(
+            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate halt clear --symbol {symbol}`",
+            doubt.at, doubt.what
+        )
+    }));
     if let Some(fault) = &state.clock.fault {
         reasons.push(format!(
             "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
@@ -226,7 +233,7 @@ pub fn print_orders(orders: &[OrderView], output: &Output) -> Result<()> {
                 order.order_id.to_string(),
                 order.strategy.to_string(),
                 order.symbol.to_string(),
-                role(order.role).to_owned(),
+                format!("{}{}", role(order.role), order.ending().map_or("", |_| ", ending")),
                 order.side.as_str().to_owned(),
                 order.order_type.as_str().to_owned(),
                 or_dash(Some(order.size)),

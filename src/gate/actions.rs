@@ -38,6 +38,8 @@ pub enum Freshness {
     Request,
     /// `exit_age_max_s`: making things safer is not refused for being a little late.
     Exit,
+    /// Of any age: what has happened is not refused for being told late.
+    Never,
     /// Entries as `Request`, exits as `Exit`; a row of the check vector.
     ByClass,
 }
@@ -47,6 +49,7 @@ impl Freshness {
         match self {
             Freshness::Request => "request",
             Freshness::Exit => "exit",
+            Freshness::Never => "any",
             Freshness::ByClass => "entries request, exits exit",
         }
     }
@@ -145,6 +148,8 @@ pub enum Action {
     MarketUpdate,
     /// A funding rate.
     FundingUpdate,
+    /// What became of an order at a venue.
+    VenueReport,
     /// No more entries.
     HaltSet,
     /// Entries again.
@@ -331,6 +336,15 @@ pub const ACTIONS: &[ActionRule] = &[
         &[Role::Human, Role::Feed],
     )
     .in_lane(Lane::Feed),
+    rule(
+        Action::VenueReport,
+        "venue.report",
+        "VenueReport",
+        "order_id, exec_type, exec_id, transact_time, cum_qty, version?, last_qty?, last_px?, fee?, liquidity?, text?",
+        &[Role::Bridge],
+    )
+    .in_lane(Lane::Feed)
+    .aged(Freshness::Never),
     rule(Action::HaltSet, "halt.set", "SetHalt", "principal?, reason", SPEAKERS)
         .in_lane(Lane::Control)
         .counted(Rate::Free),

@@ -87,6 +87,7 @@ fn degraded(book: &Book, rules: &Rulebook, strategy: &Strategy, now: Time) -> Ve
     for position in book.positions.values().filter(|position| position.strategy == strategy.name) {
         let stops = book.orders.values().filter(|order| {
             order.role == OrderRole::Protective
+                && order.ending().is_none()
                 && order.is_of(&strategy.name, &position.symbol)
                 && order.side == position.closing_side()
         });

@@ -162,7 +162,8 @@ pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option
     let positions = state.book.positions.values();
     let mut orders = positions.filter_map(|position| {
         let agent = last_of(position)?;
-        absent::close_at_market(&state.book, position, &agent, seq, now)
+        let instrument = rules.instruments.get(&position.symbol);
+        absent::close_at_market(&state.book, position, &agent, instrument, seq, now)
     });
     orders.next().map(|change| vec![state::Change::Book(change)])
 }

@@ -6,10 +6,11 @@ use super::actions::{Freshness, Lane};
 use super::admission;
 use super::council::{self, Closing, Said};
 use super::handle::{self, Judged, Outcome, Turn};
+use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
-use super::state::State;
+use super::state::{Change, State};
 use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::Phase;
 use crate::control::Earlier;
@@ -21,7 +22,7 @@ use crate::wire::admission::receipt_id;
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{ControlId, OrderId, Principal, RequestId};
+use crate::wire::ids::{ControlId, ExecId, OrderId, Principal, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -57,6 +58,8 @@ pub struct Needs {
     pub lineage: Option<Query>,
     /// What this sender decided under this decision_id.
     pub control: Option<(Principal, ControlId)>,
+    /// The line that booked this report of this bridge.
+    pub report: Option<(Principal, ExecId)>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -88,6 +91,8 @@ pub struct Lookups {
     pub reported: Option<Result<Reported, String>>,
     /// What the sender decided before under the same decision_id.
     pub decided: Option<Earlier>,
+    /// The line that booked a report of the sender under the same exec_id.
+    pub booked_in: Option<u64>,
 }
 
 /// Most fills in one answer.
@@ -126,6 +131,7 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
             let id = attempt.decision.as_ref().ok().map(|decision| decision.decision_id.clone());
             needs.control = id.map(|id| (envelope.source.clone(), id));
         }
+        Payload::Report(report) => needs.report = Some((envelope.source.clone(), report.exec_id.clone())),
         Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
         Payload::Verdict(submit) => {
             let role = council::granted(rules, &envelope.source, &submit.verdict.role);
@@ -319,8 +325,8 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
         return Err(Refusal::new(Code::NotPermitted, what));
     }
     let age_max_s = match body.rule.freshness {
-        // A row of the check vector, where entries and exits differ.
-        Freshness::ByClass | Freshness::Exit => return Ok(()),
+        // Of the first two a row of the check vector, where entries and exits differ.
+        Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
         Freshness::Request => rule.request_age_max_s.unwrap_or(turn.rules.safety.request_age_max_s),
     };
     let ahead_max_s = turn.rules.safety.request_ahead_max_s;
@@ -466,6 +472,36 @@ fn refusal_of(row: &CheckResult) -> Refusal {
     Refusal::new(code, format!("check `{}` failed: {reason}", row.check_name))
 }
 
+/// The changes of a decision's lines, with orders at venues handed over to the outbox line by line.
+fn handed_over(
+    turn: &Turn<'_>,
+    market: Vec<MarketRows>,
+    changes: Vec<Change>,
+) -> (Vec<MarketRows>, Vec<Change>) {
+    let book = &turn.state.book;
+    let has_venues = book.orders.values().any(|order| order.at_venue.is_some());
+    if market.is_empty() || !has_venues {
+        return (market, outbox::of_line(book, changes, turn.now));
+    }
+    let mut book = book.clone();
+    let mut follow = |changes: Vec<Change>| {
+        let changes = outbox::of_line(&book, changes, turn.now);
+        for change in &changes {
+            // What does not fit the book is found out, and told of, when the line is folded.
+            if let Change::Book(change) = change
+                && book.apply(change).is_err()
+            {
+                break;
+            }
+        }
+        changes
+    };
+    let market: Vec<MarketRows> =
+        market.into_iter().map(|rows| MarketRows { changes: follow(rows.changes.clone()), ..rows }).collect();
+    let changes = follow(changes);
+    (market, changes)
+}
+
 /// Moves large members out and gives the decision its own number behind its market lines.
 fn finish(
     turn: &Turn<'_>,
@@ -478,6 +514,8 @@ fn finish(
         decision.payload_blob = Some(digest.clone());
         blobs.push((digest, payload.into_bytes()));
     }
+    let (market, changes) = handed_over(turn, market, std::mem::take(&mut decision.changes));
+    decision.changes = changes;
     let before = u64::try_from(market.len()).unwrap_or(u64::MAX);
     let seq = turn.seq.saturating_add(before);
     decision.id = seq.to_string();

@@ -77,6 +77,8 @@ impl Standing {
                 side: order.side,
                 size: order.size,
             },
+            // What has happened at a venue is no load that could wait.
+            Payload::Report(_) => return Standing::Passes,
             Payload::Cancel(cancel) => About::Working(cancel.order_id),
             Payload::Tighten(tighten) => About::Working(tighten.order_id.stop()),
             Payload::Control(attempt) if control::passes_quota(attempt, state, rules, source, rule) => {

@@ -18,6 +18,7 @@ use crate::rules::principals::Role;
 use crate::trading::market::row;
 use crate::trading::order::Fill;
 use crate::trading::requests::{Context, Verdict};
+use crate::trading::venue::report::{Refused, Reporting, on_report};
 use crate::trading::venue::{self, LeftOpen};
 use crate::trading::{self, views};
 use crate::wire::admin::{
@@ -25,9 +26,10 @@ use crate::wire::admin::{
 };
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
-use crate::wire::ids::{OrderId, Principal, Regime, StrategyName, Symbol};
+use crate::wire::ids::{ExecId, OrderId, Principal, Regime, StrategyName, Symbol};
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
+use crate::wire::venue::VenueReport;
 
 /// What one decision reads.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +129,10 @@ pub(super) enum AnswerBody<'a> {
         charged: Amount,
         positions: usize,
     },
+    ReportBooked {
+        order_id: OrderId,
+        exec_id: &'a ExecId,
+    },
     HaltSet {
         principal: Option<&'a Principal>,
     },
@@ -225,6 +231,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::Import(import) => turn.import(import),
         Payload::Update(update) => turn.update(update),
         Payload::Funding(update) => turn.fund(update),
+        Payload::Report(report) => turn.report(source, report),
         Payload::SetHalt(set) => turn.set_halt(source, set),
         Payload::ClearHalt(clear) => turn.clear_halt(clear),
         Payload::Heartbeat(beat) => turn.heartbeat(source, beat),
@@ -350,6 +357,22 @@ impl Turn<'_> {
         Ok(Outcome { data, changes, ..Outcome::default() })
     }
 
+    fn report(&self, source: &Principal, report: &VenueReport) -> Result<Outcome, Refusal> {
+        let by =
+            Reporting { bridge: source, booked_in: self.lookups.booked_in, now: self.now, seq: self.seq };
+        let (changes, refusal) = match on_report(&self.state.book, self.rules, report, &by) {
+            Ok(changes) => (changes, None),
+            Err(Refused { code, what, changes }) => (changes, Some(Refusal::new(code, what))),
+        };
+        let changes = changes.into_iter().map(Change::Book).collect();
+        if let Some(refusal) = refusal {
+            return Ok(Outcome { changes, ..Outcome::refused(refusal) });
+        }
+        let (order_id, exec_id) = (report.order_id, &report.exec_id);
+        let data = data(&AnswerBody::ReportBooked { order_id, exec_id })?;
+        Ok(Outcome { data, changes, ..Outcome::default() })
+    }
+
     fn set_halt(&self, source: &Principal, set: &SetHalt) -> Result<Outcome, Refusal> {
         let is_human = self.rules.role(source) == Some(Role::Human);
         let principal = match (&set.principal, is_human) {
@@ -385,8 +408,9 @@ impl Turn<'_> {
                 ("strategy", Change::Book(trading::Change::StrategyCleared { strategy }))
             }
             HaltScope::Symbol(symbol) => {
-                if !book.halted_symbols.contains_key(symbol) {
-                    return Err(Refusal::new(Code::NotFound, format!("`{symbol}` is not halted by a gap")));
+                if !book.halted_symbols.contains_key(symbol) && !book.doubted_symbols.contains_key(symbol) {
+                    let what = format!("`{symbol}` is halted by no gap and no doubt of its venue");
+                    return Err(Refusal::new(Code::NotFound, what));
                 }
                 ("symbol", Change::Book(trading::Change::SymbolCleared { symbol: symbol.clone() }))
             }

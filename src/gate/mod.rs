@@ -11,6 +11,7 @@ pub mod elsewhere;
 pub mod exempt;
 pub mod handle;
 mod market;
+pub mod outbox;
 pub mod portfolio;
 pub mod prepare;
 pub mod rates;

@@ -25,6 +25,7 @@ use crate::wire::market::UpdateMarket;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
+use crate::wire::venue::VenueReport;
 
 /// Which spool a file came through; the answer goes the same way back.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -213,6 +214,8 @@ pub enum Payload {
     Update(UpdateMarket),
     /// `funding.update`.
     Funding(UpdateFunding),
+    /// `venue.report`.
+    Report(VenueReport),
     /// `halt.set`.
     SetHalt(SetHalt),
     /// `halt.clear`.
@@ -363,6 +366,7 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
             }
             Payload::Funding(update)
         }
+        Action::VenueReport => Payload::Report(read(text)?),
         Action::HaltSet => Payload::SetHalt(with_reason(read(text)?, |p: &SetHalt| &p.reason)?),
         Action::HaltClear => Payload::ClearHalt(with_reason(read(text)?, |p: &ClearHalt| &p.reason)?),
         Action::Heartbeat => Payload::Heartbeat(read(text)?),

@@ -611,9 +611,14 @@ impl Record {
         }
     }
 
-    /// Whether the index remembers where the line stands: answers and cases are made again from it.
+    /// Whether it gives instructions to a bridge.
+    pub fn instructs(&self) -> bool {
+        super::outbox::instructs(self.changes())
+    }
+
+    /// Whether the index remembers where the line stands: answers, cases and instructions are made again from it.
     pub fn is_indexed(&self) -> bool {
-        matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_))
+        matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_)) || self.instructs()
     }
 
     /// The line's body as a JSON object.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::batch::Pending;
 use super::open::{Home, HomeError};
 use crate::gate::record::{Event, Record};
-use crate::gate::{Change, dead_man};
+use crate::gate::{Change, dead_man, outbox};
 use crate::wire::ids::Principal;
 use crate::wire::time::Time;
 
@@ -97,7 +97,8 @@ impl Home {
                 let changes = dead_man::trip(&self.state, &self.rulebook, &agent, unheard_ms, now);
                 let note = format!("`{agent}` is not heard of: no entries of it until a heartbeat");
                 for part in changes.chunks(CHANGES_PER_LINE) {
-                    let event = Event { timestamp: now, note: note.clone(), changes: part.to_vec() };
+                    let changes = outbox::of_line(&self.state.book, part.to_vec(), now);
+                    let event = Event { timestamp: now, note: note.clone(), changes };
                     self.push_event(pending, Record::DeadMan(event))?;
                 }
             }
@@ -106,6 +107,7 @@ impl Home {
         for _ in 0..self.state.book.positions.len() {
             let seq = self.next_seq(pending);
             let Some(changes) = dead_man::liquidate(&self.state, &self.rulebook, seq, now) else { break };
+            let changes = outbox::of_line(&self.state.book, changes, now);
             let note = "nobody is there for this position: it is closed at the market".to_owned();
             self.push_event(pending, Record::DeadMan(Event { timestamp: now, note, changes }))?;
         }

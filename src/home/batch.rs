@@ -10,7 +10,7 @@ use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
 use crate::gate::record::{Decision, Event, Published, Record, Status};
-use crate::gate::{Change, Decided, council, decide, elsewhere, prepare};
+use crate::gate::{Change, Decided, council, decide, elsewhere, outbox, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
 use crate::ledger::log::Location;
@@ -117,8 +117,8 @@ impl Home {
         }
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
-        if !day.is_empty() {
-            let changes = day.into_iter().map(Change::Book).collect();
+        let changes = outbox::of_line(&self.state.book, day.into_iter().map(Change::Book).collect(), now);
+        if !changes.is_empty() {
             let note = "a new day".to_owned();
             self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
         }
@@ -202,6 +202,7 @@ impl Home {
             }
         }
         self.push_absences(&mut pending, now)?;
+        self.push_owed(&mut pending, now)?;
         outcomes.extend(self.commit(pending, claims)?);
         if self.has_case_work() {
             self.ledger.make_room()?;
@@ -281,6 +282,9 @@ impl Home {
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
         }
+        if let Some((bridge, exec_id)) = &needs.report {
+            lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
+        }
         if let Some((source, id)) = &needs.control {
             lookups.decided = self.decided_before(pending, source, id)?;
         }
@@ -310,7 +314,11 @@ impl Home {
         let mut by_seq: BTreeMap<u64, (Decision, Location)> = BTreeMap::new();
         let mut cases: Vec<(u64, Record, Location)> = Vec::new();
         let mut events = Vec::new();
+        let mut instructing: Vec<(u64, Vec<Change>, Location)> = Vec::new();
         for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(sealed.locations)) {
+            if record.instructs() && !matches!(record, Record::Decision(_)) {
+                instructing.push((seq, record.changes().to_vec(), location));
+            }
             match record {
                 Record::Decision(decision) => {
                     by_seq.insert(seq, (*decision, location));
@@ -343,7 +351,12 @@ impl Home {
         for (seq, (decision, location)) in &by_seq {
             self.store.insert_line(*seq, *location)?;
             self.publish_case_files_of(*seq, decision)?;
+            self.publish_instructions(*seq, &decision.changes, false)?;
             self.publish_forwarded(decision, false)?;
+        }
+        for (seq, changes, location) in &instructing {
+            self.store.insert_line(*seq, *location)?;
+            self.publish_instructions(*seq, changes, false)?;
         }
         for (seq, record, location) in &cases {
             self.store.insert_line(*seq, *location)?;
@@ -417,6 +430,7 @@ impl Home {
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;
             self.sync_forwarded()?;
+            self.sync_instructions()?;
             self.ledger.make_room()?;
             self.store.begin()?;
             let mut pending = Pending::default();

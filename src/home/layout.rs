@@ -44,6 +44,7 @@ pub const FOLDERS: &[(&str, Mode)] = &[
     ("spool/local/in", Mode::Private),
     ("spool/out", Mode::Shared),
     ("spool/forward", Mode::Shared),
+    ("spool/outbox", Mode::Shared),
     ("spool/local/out", Mode::Private),
     ("spool/work", Mode::Private),
     ("spool/rejected", Mode::Private),

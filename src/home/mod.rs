@@ -11,6 +11,7 @@ mod elsewhere;
 pub mod forward;
 pub mod layout;
 pub mod open;
+pub mod outbox;
 mod program;
 pub mod read;
 pub mod rulebook;

@@ -12,7 +12,7 @@ use super::rulebook::{self, Watched};
 use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
 use crate::gate::state::ClockFault;
-use crate::gate::{Change, State};
+use crate::gate::{Change, State, outbox};
 use crate::host::clock::Clock;
 use crate::host::disk::{Access, Disk};
 use crate::host::entropy::{Entropy, EntropyError};
@@ -188,6 +188,8 @@ pub struct Home {
     pub(super) case_files_outstanding: bool,
     /// Whether tasks were forwarded that are not known to be durable.
     pub(super) forwarded_outstanding: bool,
+    /// Whether instructions were written that are not known to be durable.
+    pub(super) instructions_outstanding: bool,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -395,6 +397,7 @@ impl Home {
             more_cases_due: false,
             case_files_outstanding: false,
             forwarded_outstanding: false,
+            instructions_outstanding: false,
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,
@@ -500,7 +503,8 @@ impl Home {
                     continue;
                 }
             };
-            if decision.is_on_a_case() || decision.forwarded_to().is_some() {
+            let instructs = outbox::instructs(&decision.changes);
+            if decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs {
                 derived.push((*seq, Record::Decision(Box::new(decision.clone()))));
             }
             newest.insert(decision.answer, *seq);
@@ -539,6 +543,7 @@ impl Home {
         for (seq, record) in derived {
             self.redo_case_files(seq, &record)?;
             self.redo_forwarded(&record)?;
+            self.publish_instructions(seq, record.changes(), true)?;
         }
         let done: Vec<Done<'_>> = to_retire
             .iter()

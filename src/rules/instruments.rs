@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
+use super::yaml;
 use crate::wire::amount::{self, Amount};
-use crate::wire::ids::Symbol;
+use crate::wire::ids::{Principal, Symbol};
 
 /// Which market rows a thing is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -13,6 +14,17 @@ pub enum MarketSource {
     Bars,
     /// Two-sided quotes.
     Quotes,
+}
+
+/// Where an instrument's orders go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Venue {
+    /// The paper venue: market rows fill them.
+    #[default]
+    Paper,
+    /// A real venue behind a bridge: instructions go out as files, reports come back signed.
+    Outbox,
 }
 
 /// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and PERCENT_PRICE.
@@ -73,6 +85,12 @@ pub struct Instrument {
     pub percent_price: Option<Amount>,
     /// Length of a bar, seconds: market data are stale after two.
     pub bar_s: u32,
+    /// Where its orders go.
+    #[serde(default)]
+    pub venue: Venue,
+    /// Who carries its orders out and reports on them; exactly with `venue: outbox`.
+    #[serde(default, deserialize_with = "yaml::present")]
+    pub bridge: Option<Principal>,
 }
 
 /// The file.

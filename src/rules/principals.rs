@@ -16,15 +16,18 @@ pub enum Role {
     Agent,
     /// A program that delivers market data.
     Feed,
+    /// A program that holds the keys of a venue: it carries out instructions and reports what became of them.
+    Bridge,
 }
 
 impl Role {
-    /// `human`, `agent` or `feed`.
+    /// `human`, `agent`, `feed` or `bridge`.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Human => "human",
             Role::Agent => "agent",
             Role::Feed => "feed",
+            Role::Bridge => "bridge",
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::hours::Window;
-use super::instruments::{Instrument, InstrumentsFile};
+use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
@@ -190,6 +190,16 @@ impl Rulebook {
                 return Err(RulebookError::new("rules/principals.yaml", None, message));
             }
         }
+        for instrument in self.instruments.values() {
+            let Some(bridge) = instrument.bridge.as_ref() else { continue };
+            if self.role(bridge) != Some(Role::Bridge) {
+                let message = format!(
+                    "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in rules/principals.yaml",
+                    instrument.symbol
+                );
+                return Err(RulebookError::new("rules/instruments.yaml", None, message));
+            }
+        }
         for strategy in self.strategies.values() {
             if let Some(missing) =
                 strategy.instruments.iter().find(|name| !self.instruments.contains_key(name))
@@ -238,8 +248,8 @@ impl Rulebook {
                 let message = format!("principal `{}`: {what}", rule.name);
                 Err(RulebookError::new("rules/principals.yaml", None, message))
             };
-            if rule.role == Role::Feed && !rule.control.concerns.is_empty() {
-                return fail("a feed decides on no concern".to_owned());
+            if is_machine(rule.role) && !rule.control.concerns.is_empty() {
+                return fail(format!("a {} decides on no concern", rule.role.as_str()));
             }
             if let Some(unknown) =
                 rule.control.concerns.iter().find(|id| self.strategies_of(id).next().is_none())
@@ -293,7 +303,12 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
     Ok(by_name)
 }
 
-/// Feeds deliver figures that others are judged by; their keys stay out of the judging.
+/// Whether it only tells facts. Others are judged by them, so such keys stay out of the judging.
+fn is_machine(role: Role) -> bool {
+    matches!(role, Role::Feed | Role::Bridge)
+}
+
+/// Resolves the council roles that principals may speak for.
 fn resolve_council_roles(
     principals: &mut BTreeMap<Principal, PrincipalRule>,
     roles: &Roles,
@@ -303,11 +318,11 @@ fn resolve_council_roles(
             let message = format!("principal `{name}`: {what}");
             RulebookError::new("rules/principals.yaml", None, message)
         };
-        if rule.role == Role::Feed && rule.admission.is_some() {
-            return Err(fail("a feed has no tasks".to_owned()));
+        if is_machine(rule.role) && rule.admission.is_some() {
+            return Err(fail(format!("a {} has no tasks", rule.role.as_str())));
         }
-        if rule.role == Role::Feed && !rule.council_roles.is_empty() {
-            return Err(fail("a feed speaks for no council role".to_owned()));
+        if is_machine(rule.role) && !rule.council_roles.is_empty() {
+            return Err(fail(format!("a {} speaks for no council role", rule.role.as_str())));
         }
         rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
     }
@@ -351,6 +366,15 @@ fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrumen
         }
         if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
             return fail("`half_spread` and `slippage` are fractions below 1");
+        }
+        match (instrument.venue, &instrument.bridge) {
+            (Venue::Outbox, None) => {
+                return fail("`venue: outbox` needs `bridge`, a principal of role bridge");
+            }
+            (Venue::Paper, Some(_)) => {
+                return fail("`bridge` belongs to `venue: outbox`; leave one out or give both");
+            }
+            (Venue::Outbox, Some(_)) | (Venue::Paper, None) => {}
         }
         if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
             return fail("`group` is empty; leave it out if it moves with nothing else");
@@ -534,6 +558,11 @@ mod tests {
         }
         for (line, expect) in [
             ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
+            ("role: bridge\n    council_roles: [RO]", "a bridge speaks for no council role"),
+            (
+                "role: bridge\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+                "a bridge has no tasks",
+            ),
             (
                 "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
                 "a feed has no tasks",
@@ -548,6 +577,33 @@ mod tests {
             assert!(error.contains(expect), "{line}: {error}");
         }
         assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+    }
+
+    #[test]
+    fn who_may_be_the_bridge_of_an_instrument() {
+        let compile = |instrument: &str, role: &str| {
+            let instruments = format!("{}{instrument}", include_str!("../../rules/instruments.yaml"));
+            let principals = format!("principals:\n  - {{name: exchange, role: {role}}}\n");
+            let safety = include_str!("../../rules/safety.yaml").to_owned();
+            let files = [("safety", safety), ("principals", principals), ("instruments", instruments)];
+            let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        let book = compile("    venue: outbox\n    bridge: exchange\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Outbox);
+        let book = compile("    venue: paper\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Paper);
+        for (instrument, role, expect) in [
+            ("    venue: outbox\n", "bridge", "needs `bridge`, a principal of role bridge"),
+            ("    bridge: exchange\n", "bridge", "`bridge` belongs to `venue: outbox`"),
+            ("    venue: outbox\n    bridge: exchange\n", "feed", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: nobody\n", "bridge", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: null\n", "bridge", "rules/instruments.yaml"),
+            ("    venue: exchange\n", "bridge", "unknown variant `exchange`"),
+        ] {
+            let error = compile(instrument, role).unwrap_err();
+            assert!(error.starts_with("rules/instruments.yaml") && error.contains(expect), "{error}");
+        }
     }
 
     #[test]

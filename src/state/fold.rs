@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use crate::admission::lineage;
+use crate::gate::outbox;
 use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
 use crate::gate::state::FoldError;
@@ -60,6 +61,9 @@ pub fn fold(
                 store.insert_fill(seq, ordinal, fill)?;
                 ordinal += 1;
             }
+            Change::Book(trading::Change::VenueReported { bridge, exec_id, .. }) => {
+                store.insert_report(seq, bridge, exec_id)?;
+            }
             Change::Book(change) => {
                 let ended = change.ended();
                 if let Some((order_id, end, order)) =
@@ -80,8 +84,11 @@ pub fn fold(
     match record {
         Record::Decision(decision) => {
             let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            // Files of a case, and forwarded ones, are for others, whoever brought it.
-            let is_taken = to_command && !decision.is_on_a_case() && decision.forwarded_to().is_none();
+            // Files of a case, forwarded ones and instructions are for others, whoever brought it.
+            let is_taken = to_command
+                && !decision.is_on_a_case()
+                && decision.forwarded_to().is_none()
+                && !outbox::instructs(&decision.changes);
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
                 state.rates.count(source, bucket, decision.timestamp);
@@ -98,6 +105,9 @@ pub fn fold(
         }
         Record::Published(published) => {
             *outstanding = outstanding.split_off(&published.up_to.saturating_add(1))
+        }
+        other if other.instructs() => {
+            outstanding.insert(seq, AnswerFor::Agent);
         }
         _ => {}
     }

@@ -5,6 +5,7 @@ pub mod cases;
 pub mod decisions;
 pub mod fold;
 pub mod lineage;
+pub mod reports;
 pub mod store;
 
 pub use fold::{Outstanding, fold};

@@ -137,6 +137,18 @@ pub struct Refuted {
     pub price: Amount,
 }
 
+/// Why book and venue may differ.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubt {
+    /// The order that it is about, known or not.
+    pub order_id: OrderId,
+    /// Why, in words.
+    pub what: String,
+    /// When, on the gate's clock.
+    pub at: Time,
+}
+
 /// An accepted entry, remembered for duplicates and rates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -174,6 +186,8 @@ pub struct Book {
     pub markets: BTreeMap<Symbol, Market>,
     /// Symbols that take no entries since an implausible gap, until a person clears them.
     pub halted_symbols: BTreeMap<Symbol, Gap>,
+    /// Symbols that take no entries because book and venue may differ, until a person clears them.
+    pub doubted_symbols: BTreeMap<Symbol, Doubt>,
     /// Entries accepted within the longest duplicate window, oldest first.
     pub recent_entries: VecDeque<RecentEntry>,
     /// Theses that the market has refuted, for good: at most as many as people have written.
@@ -201,6 +215,7 @@ impl Default for Book {
             orders: BTreeMap::new(),
             markets: BTreeMap::new(),
             halted_symbols: BTreeMap::new(),
+            doubted_symbols: BTreeMap::new(),
             recent_entries: VecDeque::new(),
             refuted: BTreeMap::new(),
             conduct: BTreeMap::new(),

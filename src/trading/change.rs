@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::book::{Baseline, Gap, Given, Last, Quote, Traded};
-use super::order::{Fill, Order, OrderEnd};
+use super::book::{Baseline, Doubt, Gap, Given, Last, Quote, Traded};
+use super::order::{Fill, Instruction, Order, OrderEnd};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
+use crate::wire::ids::{ExecId, OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use crate::wire::time::Time;
 
 /// What one position pays for funding.
@@ -68,6 +68,39 @@ pub enum Change {
         /// When, on the gate's clock.
         at: Time,
     },
+    /// The gate wants an order gone that a venue may be working: it stays, reserved, until the venue has said so.
+    OrderEnding {
+        /// The order.
+        order_id: OrderId,
+        /// How it shall end.
+        end: OrderEnd,
+        /// When, on the gate's clock.
+        at: Time,
+    },
+    /// A bridge is told what an order shall be.
+    Instructed(Instruction),
+    /// A bridge has reported on an order; what it filled stands beside it.
+    VenueReported {
+        /// The order.
+        order_id: OrderId,
+        /// Who reported.
+        bridge: Principal,
+        /// The venue's id of the report: no other of this bridge is booked under it.
+        exec_id: ExecId,
+        /// The version that the venue works, if the report is about that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        working: Option<u32>,
+        /// Whether the order is gone.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        gone: bool,
+    },
+    /// Book and venue may differ: no entries in the symbol until a person clears it.
+    SymbolDoubted {
+        /// Instrument.
+        symbol: Symbol,
+        /// What was found.
+        doubt: Doubt,
+    },
     /// New market data.
     MarketMoved {
         /// Instrument.
@@ -99,7 +132,7 @@ pub enum Change {
         /// What was found.
         gap: Gap,
     },
-    /// A person has looked at the gap; entries may go on.
+    /// A person has looked at the gap, or at the venue; entries may go on.
     SymbolCleared {
         /// Instrument.
         symbol: Symbol,

@@ -7,7 +7,7 @@ use rust_decimal::RoundingStrategy;
 
 use super::book::{Book, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::Change;
-use super::order::{Fill, Order, OrderRole, Position};
+use super::order::{AtVenue, Fill, Order, OrderRole, Position};
 use crate::rules::rulebook::DUPLICATE_WINDOW_S_MAX;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
@@ -25,6 +25,14 @@ pub enum ApplyError {
     /// The change names an order that is not open.
     #[error("order `{order_id}` is not open, so it cannot be {verb}")]
     UnknownOrder {
+        /// The order.
+        order_id: OrderId,
+        /// What was to be done with it.
+        verb: &'static str,
+    },
+    /// The change is about an order at a venue, and this one is filled by market rows.
+    #[error("order `{order_id}` is at no venue, so it cannot be {verb} there")]
+    NotAtVenue {
         /// The order.
         order_id: OrderId,
         /// What was to be done with it.
@@ -114,6 +122,23 @@ impl Book {
                     None => Err(ApplyError::UnknownOrder { order_id: *order_id, verb: "closed" }),
                 }
             }
+            Change::OrderEnding { order_id, end, .. } => {
+                // The first reason stands.
+                self.order_at_venue(*order_id, "ended")?.ending.get_or_insert(*end);
+                Ok(())
+            }
+            Change::Instructed(instruction) => {
+                self.order_at_venue(instruction.order_id, "instructed")?.instruct(instruction);
+                Ok(())
+            }
+            Change::VenueReported { order_id, working, gone, .. } => {
+                self.order_at_venue(*order_id, "reported on")?.report(*working, *gone);
+                Ok(())
+            }
+            Change::SymbolDoubted { symbol, doubt } => {
+                self.doubted_symbols.entry(symbol.clone()).or_insert_with(|| doubt.clone());
+                Ok(())
+            }
             Change::MarketMoved { symbol, earlier, last, quote, reached } => {
                 let market = self.markets.entry(symbol.clone()).or_default();
                 earlier.iter().for_each(|bar| keep(&mut market.bars, bar.clone()));
@@ -136,6 +161,7 @@ impl Book {
             }
             Change::SymbolCleared { symbol } => {
                 self.halted_symbols.remove(symbol);
+                self.doubted_symbols.remove(symbol);
                 Ok(())
             }
             Change::ThesisRefuted { slug, at, price } => {
@@ -193,6 +219,12 @@ impl Book {
     /// The order, for a change that needs it open.
     fn open_order(&mut self, order_id: OrderId, verb: &'static str) -> Result<&mut Order, ApplyError> {
         self.orders.get_mut(&order_id).ok_or(ApplyError::UnknownOrder { order_id, verb })
+    }
+
+    /// Where the order stands at its venue, for a change that needs it there.
+    fn order_at_venue(&mut self, order_id: OrderId, verb: &'static str) -> Result<&mut AtVenue, ApplyError> {
+        let order = self.open_order(order_id, verb)?;
+        order.at_venue.as_mut().ok_or(ApplyError::NotAtVenue { order_id, verb })
     }
 
     fn place(&mut self, order: &Order) -> Result<(), ApplyError> {

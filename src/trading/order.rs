@@ -74,6 +74,9 @@ pub struct Order {
     /// How long it stays open.
     #[serde(default, skip_serializing_if = "TimeInForce::is_gtc")]
     pub time_in_force: TimeInForce,
+    /// Where it stands at a venue behind a bridge; none: market rows fill it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_venue: Option<AtVenue>,
 }
 
 impl Order {
@@ -82,10 +85,127 @@ impl Order {
         self.size.checked_sub(self.filled).filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
     }
 
+    /// How it shall end, if its venue was asked to end it and has not said yet that it has: it may still fill.
+    pub fn ending(&self) -> Option<OrderEnd> {
+        self.at_venue.as_ref()?.ending
+    }
+
     /// Whether it belongs to this strategy's position in this symbol.
     pub fn is_of(&self, strategy: &StrategyName, symbol: &Symbol) -> bool {
         self.strategy == *strategy && self.symbol == *symbol
     }
+}
+
+/// Where an order stands at a venue behind a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AtVenue {
+    /// Who carries it out, and alone may report on it.
+    pub bridge: Principal,
+    /// The instrument's multiplier when it was accepted: what fills is booked even if the instrument is gone.
+    pub multiplier: Amount,
+    /// The last instruction's version; 0: there was none.
+    pub version: u32,
+    /// What the last instruction said; none: nothing, or to cancel.
+    pub told: Option<Told>,
+    /// Sizes that the venue may be working, by the version that said so: from the last one that it works for certain
+    /// on, without those that a later version exceeds. So the first is the largest.
+    pub sizes: Vec<(u32, Amount)>,
+    /// How it shall end, since the gate wants it gone.
+    pub ending: Option<OrderEnd>,
+    /// Whether the venue has said that it is gone.
+    pub gone: bool,
+}
+
+/// What an instruction said of an order, as far as it can change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// The whole size.
+    pub size: Amount,
+    /// Trigger of a stop.
+    pub trigger: Option<Amount>,
+}
+
+impl AtVenue {
+    /// Of an order that no instruction was given for yet.
+    pub fn new(bridge: Principal, multiplier: Amount) -> AtVenue {
+        let (told, ending) = (None, None);
+        AtVenue { bridge, multiplier, version: 0, told, sizes: Vec::new(), ending, gone: false }
+    }
+
+    /// Whether the venue may be working it.
+    pub fn is_out(&self) -> bool {
+        self.version > 0 && !self.gone
+    }
+
+    /// The largest size that the venue may be working.
+    pub fn most(&self) -> Amount {
+        self.sizes.first().map_or(Amount::ZERO, |(_, size)| *size)
+    }
+
+    /// Notes an instruction.
+    pub(super) fn instruct(&mut self, instruction: &Instruction) {
+        self.version = instruction.version;
+        let Instruction { size, trigger, .. } = *instruction;
+        self.told = (instruction.instruction != Verb::Cancel).then_some(Told { size, trigger });
+        if instruction.instruction != Verb::Cancel {
+            while self.sizes.last().is_some_and(|(_, earlier)| *earlier <= size) {
+                self.sizes.pop();
+            }
+            self.sizes.push((instruction.version, size));
+        }
+    }
+
+    /// Notes a report.
+    pub(super) fn report(&mut self, working: Option<u32>, gone: bool) {
+        if let Some(working) = working {
+            self.sizes.retain(|(version, _)| *version >= working);
+        }
+        self.gone = self.gone || gone;
+    }
+}
+
+/// What a bridge is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Place the order.
+    Place,
+    /// Have it be as stated.
+    Replace,
+    /// Take it out of the market.
+    Cancel,
+}
+
+/// What an order at a venue shall be: all of it, so that whoever knows the highest version needs no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instruction {
+    /// The order.
+    pub order_id: OrderId,
+    /// Counts from 1 with every instruction for this order.
+    pub version: u32,
+    /// What to do.
+    pub instruction: Verb,
+    /// Who does it.
+    pub bridge: Principal,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    pub side: Side,
+    /// Limit, market or stop.
+    pub order_type: OrderType,
+    /// The whole size, what has been filled included (FIX OrderQty).
+    pub size: Amount,
+    /// Limit price of limit orders.
+    pub price: Option<Amount>,
+    /// Trigger of stop orders.
+    pub trigger: Option<Amount>,
+    /// How long it stays open.
+    pub time_in_force: TimeInForce,
+    /// Whether it may only reduce what is held.
+    pub reduce_only: bool,
 }
 
 /// A strategy's net position in one symbol.
@@ -147,7 +267,7 @@ pub struct Fill {
     pub size: Amount,
     /// The instrument's multiplier when it filled, so that the fold needs no rules.
     pub multiplier: Amount,
-    /// Fee, account currency, not negative.
+    /// Fee, account currency; below 0 a venue paid it.
     pub fee: Amount,
     /// Maker or taker.
     pub liquidity: Liquidity,

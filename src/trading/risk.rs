@@ -55,17 +55,20 @@ pub fn of_pending(
     instrument: &Instrument,
     safety: &Safety,
 ) -> Option<Amount> {
-    match book.orders.get(&order.order_id.stop()).and_then(|stop| stop.trigger) {
+    let stop = book.orders.get(&order.order_id.stop()).filter(|stop| stop.ending().is_none());
+    match stop.and_then(|stop| stop.trigger) {
         Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
         None => entry.checked_mul(order.leaves())?.checked_mul(instrument.multiplier),
     }
 }
 
-/// The working protective stops of a position, in id order.
+/// The working protective stops of a position, in id order. One that its venue was asked to end may be gone any
+/// moment: it protects nothing.
 pub fn stops_of<'a>(book: &'a Book, position: &'a Position) -> impl Iterator<Item = &'a Order> {
     book.orders.values().filter(|order| {
         order.role == OrderRole::Protective
             && order.side == position.closing_side()
+            && order.ending().is_none()
             && order.is_of(&position.strategy, &position.symbol)
             && order.leaves().is_positive()
     })

@@ -5,9 +5,10 @@ use super::cancel::close;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
 use super::headroom::headroom;
-use super::order::{Order, OrderEnd, OrderRole};
+use super::order::{AtVenue, Order, OrderEnd, OrderRole};
 use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
+use crate::rules::instruments::Instrument;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, SubmitOrder, TimeInForce};
 
@@ -22,7 +23,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     }
     let changes = match subject.kind {
         Kind::Entry => {
-            let entry = new_order(order, ctx, OrderRole::Entry);
+            let entry = new_order(order, ctx, OrderRole::Entry, subject.instrument);
             let stop = protective_stop(&entry, order.planned_stop);
             let target = order.target_price.map(|price| target(&entry, price));
             [Some(entry), Some(stop), target].into_iter().flatten().map(Change::OrderPlaced).collect()
@@ -31,14 +32,15 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
             let mut changes: Vec<Change> =
                 crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
-            changes.push(Change::OrderPlaced(new_order(order, ctx, OrderRole::Exit)));
+            let exit = new_order(order, ctx, OrderRole::Exit, subject.instrument);
+            changes.push(Change::OrderPlaced(exit));
             changes
         }
     };
     Verdict { checks: rows, accepted: true, headroom: None, changes }
 }
 
-fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole) -> Order {
+fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, instrument: Option<&Instrument>) -> Order {
     Order {
         order_id: ctx.order_id,
         source: ctx.source.clone(),
@@ -56,7 +58,14 @@ fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole) -> Order {
         thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
         accepted_at: ctx.now,
         time_in_force: order.time_in_force,
+        at_venue: at_venue(instrument),
     }
+}
+
+/// Where an order of this instrument stands before anybody was told of it; none on paper.
+pub(super) fn at_venue(instrument: Option<&Instrument>) -> Option<AtVenue> {
+    let instrument = instrument?;
+    Some(AtVenue::new(instrument.bridge.clone()?, instrument.multiplier))
 }
 
 fn protective_stop(entry: &Order, trigger: Amount) -> Order {

@@ -240,6 +240,7 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
                 thesis_slug: None,
                 accepted_at: world.now,
                 time_in_force: Default::default(),
+                at_venue: None,
             };
             world.book.orders.insert(id, resting);
         }

@@ -106,6 +106,14 @@ codes! {
     ResultTooLarge = "RESULT_TOO_LARGE", Refused, "ask for a shorter span";
     /// Market rows that cannot be used.
     MarketRefused = "MARKET_REFUSED", Refused, "mend the market file or its options";
+    /// A report on an order that is not open, or not at this bridge.
+    ReportUnknown = "REPORT_UNKNOWN", Refused, "compare the venue's orders with `spoolgate orders`; the symbol takes no entries if it was a trade";
+    /// A report whose `exec_id` was booked before.
+    ReportDuplicate = "REPORT_DUPLICATE", Refused, "it is booked: drop it, or give a new report an `exec_id` of its own";
+    /// A report whose `cum_qty` does not follow from those before it.
+    ReportOutOfOrder = "REPORT_OUT_OF_ORDER", Refused, "send what is missing, then this one under a fresh id; a person clears the symbol";
+    /// A report that cannot be true of what was instructed.
+    ReportImpossible = "REPORT_IMPOSSIBLE", Refused, "compare the venue's orders with `spoolgate orders`; a person clears the symbol";
     /// The request contradicts the state it would change.
     StateConflict = "STATE_CONFLICT", Refused, "look at the current state, then decide again";
     /// A control decision was refused; `data.errors` says for what.

@@ -86,6 +86,10 @@ names! {
     Regime, "regime", "1 to 32 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 32
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+    /// The id that a venue gives one of its reports (FIX ExecID).
+    ExecId, "exec id", "1 to 128 of letters, digits and `._:/+=-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 128
+            && t.bytes().all(|b| id_byte(b) || matches!(b, b'/' | b'+' | b'='));
     /// The id of a control decision, or of a strategy as controllers name it (a uuid will do).
     ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
@@ -132,7 +136,8 @@ pub enum Leg {
     Stop,
     /// The target placed with it.
     Target,
-    /// The exit at the market that the gate sends when the venue refuses the protective stop.
+    /// The exit at the market that the gate sends when a venue refuses the protective stop, or leaves something
+    /// without one.
     Flatten,
 }
 
@@ -180,7 +185,8 @@ impl OrderId {
         OrderId { seq: self.seq, leg: Leg::Target }
     }
 
-    /// The exit that takes this order back because its protective stop was refused.
+    /// The exit that takes this order back because its protective stop was refused; at a real venue the exit that a
+    /// report of this line made necessary.
     pub fn flatten(self) -> OrderId {
         OrderId { seq: self.seq, leg: Leg::Flatten }
     }

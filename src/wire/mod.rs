@@ -16,6 +16,7 @@ pub mod orders;
 pub mod signing;
 pub mod text;
 pub mod time;
+pub mod venue;
 
 /// An enum of plain words as a JSON string. Without this serde also reads `{"buy":null}` as `"buy"`.
 fn word<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -31,6 +31,7 @@ pub(super) fn resting(bench: &Bench<'_>, order_id: OrderId, role: OrderRole, sid
         thesis_slug: None,
         accepted_at: bench.base.now,
         time_in_force: TimeInForce::Gtc,
+        at_venue: None,
     }
 }
 

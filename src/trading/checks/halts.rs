@@ -2,7 +2,7 @@
 
 use super::{Finding, OrderFacts, SAFETY, STATE, Subject};
 use crate::rules::hours::Window;
-use crate::trading::book::{Baseline, Book};
+use crate::trading::book::{Baseline, Book, Doubt};
 use crate::wire::amount::Amount;
 use crate::wire::time::Time;
 
@@ -147,6 +147,11 @@ pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
             "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
             gap.open, gap.previous, gap.time
         )
+    });
+    let doubt = subject.book.doubted_symbols.get(facts.symbol());
+    let fault = fault.or_else(|| {
+        let what = |doubt: &Doubt| format!("book and venue may differ since {}: {}", doubt.at, doubt.what);
+        doubt.map(|doubt| format!("{}; a person looks and clears it", what(doubt)))
     });
     Finding::yes_no(fault, STATE)
 }

@@ -20,10 +20,15 @@ pub(super) fn cancel_ok(subject: &Subject) -> Finding {
         return finding;
     };
     let id = order.order_id;
+    if order.ending().is_some() {
+        let mut finding = Finding::yes_no(None, STATE);
+        finding.reason = Some(format!("nothing to do: the venue was asked to end `{id}`").into());
+        return finding;
+    }
     let fault = if order.role == OrderRole::Protective {
         Some(format!("`{id}` is a protective stop: tighten it, or exit the position and it goes with it"))
     } else if id.leg == Leg::Flatten {
-        Some(format!("`{id}` closes what no stop protects: the venue refused the stop"))
+        Some(format!("`{id}` closes what no stop protects: the venue has none"))
     } else {
         None
     };
@@ -44,6 +49,9 @@ pub(super) fn tighten_ok(subject: &Subject) -> Finding {
     let finding = Finding::compared(new, old, "price", STATE);
     if stop.triggered {
         return finding.unless(false, || "the stop has already been triggered".to_owned());
+    }
+    if stop.ending().is_some() {
+        return finding.unless(false, || "the venue was asked to end the stop");
     }
     if new == old {
         let mut finding = finding;

@@ -1,6 +1,8 @@
 //! Where orders fill. The paper venue is deterministic: the same book, rules and rows give the same changes.
 
+pub mod outbox;
 pub mod paper;
+pub mod report;
 
 mod filters;
 mod funding;
@@ -42,8 +44,12 @@ pub enum VenueError {
 }
 
 #[cfg(test)]
+mod properties_outbox;
+#[cfg(test)]
 mod tests;
 #[cfg(test)]
 mod tests_orders;
+#[cfg(test)]
+mod tests_outbox;
 #[cfg(test)]
 mod tests_percent;

@@ -172,11 +172,15 @@ impl<'a> Run<'a> {
     ) -> Result<Run<'a>, VenueError> {
         let unknown = || VenueError::UnknownInstrument { symbol: symbol.clone() };
         let instrument = rules.instruments.get(symbol).ok_or_else(unknown)?;
-        let steps = Steps::new(symbol.clone());
+        Ok(Run::over(book.clone(), rules, instrument, now))
+    }
+
+    /// A run over this working copy.
+    pub(super) fn over(book: Book, rules: &'a Rulebook, instrument: &'a Instrument, now: Time) -> Run<'a> {
+        let steps = Steps::new(instrument.symbol.clone());
         let (room, opened) = (Room::default(), BTreeMap::new());
-        let levels = Levels::of(book, rules, symbol);
-        let book = book.clone();
-        Ok(Run { book, rules, instrument, now, steps, row_time: now, reached: None, room, levels, opened })
+        let levels = Levels::of(&book, rules, &instrument.symbol);
+        Run { book, rules, instrument, now, steps, row_time: now, reached: None, room, levels, opened }
     }
 }
 
@@ -221,6 +225,7 @@ impl Run<'_> {
         let over = self.book.orders.values().filter(|order| {
             order.time_in_force == TimeInForce::Day
                 && order.symbol == *symbol
+                && order.at_venue.is_none()
                 && order.accepted_at.day_start() < start.day_start()
         });
         let over: Vec<OrderId> = over.map(|order| order.order_id).collect();
@@ -257,6 +262,7 @@ impl Run<'_> {
         let symbol = &self.instrument.symbol;
         let orders = self.book.orders.values().filter(|order| {
             order.symbol == *symbol
+                && order.at_venue.is_none()
                 // Accepted later than now is accepted before the clock was set back, so before every row.
                 && (order.accepted_at.ms() <= start_ms || order.accepted_at > self.now)
                 && order.leaves().is_positive()

@@ -74,7 +74,7 @@ impl Run<'_> {
     }
 
     /// A target closes what its stop protects, and goes with it.
-    fn match_targets(&mut self, order: &Order) -> Result<(), VenueError> {
+    pub(super) fn match_targets(&mut self, order: &Order) -> Result<(), VenueError> {
         let own =
             self.book.orders.values().filter(|other| {
                 other.role == OrderRole::Target && other.is_of(&order.strategy, &order.symbol)
@@ -150,7 +150,7 @@ impl Run<'_> {
 
     /// Closes what has nothing left to do: exits without a position, and stops that protect nothing and
     /// whose entry is not open. The stop of an open entry stays: it is needed at the entry's next fill.
-    fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
+    pub(super) fn retire_idle(&mut self, order: &Order) -> Result<(), VenueError> {
         let key = (order.symbol.clone(), order.strategy.clone());
         let is_flat = !self.book.positions.contains_key(&key);
         let own = self.book.orders.values().filter(|other| other.is_of(&order.strategy, &order.symbol));
@@ -179,7 +179,7 @@ impl Run<'_> {
         self.retire(stop.order_id.entry())
     }
 
-    fn close(&mut self, order_id: OrderId, end: OrderEnd) -> Result<(), VenueError> {
+    pub(super) fn close(&mut self, order_id: OrderId, end: OrderEnd) -> Result<(), VenueError> {
         let at = self.now;
         self.emit(Change::OrderClosed { order_id, end, at })
     }
