@@ -325,7 +325,7 @@ impl Turn<'_> {
                 rows.len()
             )));
         }
-        let Run { steps, fills, left_open, .. } = self.run(&import.symbol, &rows)?;
+        let Run { steps, fills, left_open } = self.run(&import.symbol, &rows)?;
         let source = RowSource::Blob {
             file_name: import.file_name.clone(),
             file_sha256: import.file_sha256.clone(),

@@ -33,8 +33,6 @@ pub(super) enum RowSource {
 
 /// What rows did.
 pub(super) struct Run {
-    /// How many were newer than what was known.
-    pub(super) taken: usize,
     /// The changes, as they fit lines.
     pub(super) steps: Vec<Step>,
     /// How many executions are among them.
@@ -59,7 +57,6 @@ impl Turn<'_> {
             return Err(refuse(format!("`{symbol}` is not in rules/instruments.yaml")));
         }
         let book = &self.state.book;
-        let taken = venue::count_new(book, self.rules, symbol, rows, self.now);
         let mut steps = paper::on_rows(book, self.rules, symbol, rows, self.now)
             .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let mut fills = 0_usize;
@@ -71,7 +68,7 @@ impl Turn<'_> {
                 step.changes.iter().filter(|change| matches!(change, trading::Change::OrderFilled(_)));
             fills = fills.saturating_add(filled.count());
         }
-        Ok(Run { taken, steps, fills, left_open: left_open.into_values().collect() })
+        Ok(Run { steps, fills, left_open: left_open.into_values().collect() })
     }
 
     /// One `market` line a step.
@@ -105,7 +102,8 @@ impl Turn<'_> {
     pub(super) fn update(&self, update: &UpdateMarket) -> Result<Outcome, Refusal> {
         let UpdateMarket { symbol, regime, .. } = update;
         let given = rows(update).map_err(|what| Refusal::new(Code::MarketRefused, what))?;
-        let Run { taken, mut steps, fills, left_open } = self.run(symbol, &given)?;
+        let Run { mut steps, fills, left_open } = self.run(symbol, &given)?;
+        let taken = venue::count_new(&self.state.book, self.rules, symbol, &given, self.now);
         let mut changes = Vec::new();
         if let [step] = steps.as_mut_slice() {
             changes.extend(std::mem::take(&mut step.changes).into_iter().map(Change::Book));

@@ -15,8 +15,11 @@ impl Run<'_> {
     /// Refuses entries and exits that reach the venue with this row at a price too far from the last one known before
     /// it. Only then: a market that moves away later takes no order that rests.
     pub(super) fn refuse_far(&mut self, start_ms: i64) -> Result<(), VenueError> {
+        if self.instrument.percent_price.is_none() {
+            return Ok(());
+        }
         let Ok(start) = Time::from_ms(start_ms) else { return Ok(()) };
-        self.reached = self.instrument.percent_price.map(|_| start);
+        self.reached = Some(start);
         let before = self.book.markets.get(&self.instrument.symbol).and_then(|market| market.reached);
         let is_new = |order: &&Order| {
             let of_person = matches!(order.role, OrderRole::Entry | OrderRole::Exit);
