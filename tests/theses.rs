@@ -1,12 +1,14 @@
 //! Theses: the lint as a check of pull requests would run it, the list, and a thesis that the market refutes in a home, with
 //! what a restart, a rebuild and a kill leave of that.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "figures")]
 
 mod common;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Output, Stdio};
+use std::time::Instant;
 
 use common::desk::{Desk, failed, order};
 use common::{Scratch, command, spoolgate, succeed};
@@ -14,6 +16,10 @@ use serde_json::Value;
 use spoolgate::home::Home;
 use spoolgate::home::batch::Outcome;
 use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::trading::market::Row;
+use spoolgate::trading::venue::on_rows;
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::ids::{Symbol, ThesisSlug};
 
 /// Rule files alone, as a checkout has them: no ledger, no keys.
 fn checkout() -> tempfile::TempDir {
@@ -197,7 +203,7 @@ fn a_kill_forgets_no_refutation() {
     .unwrap();
     let mut watcher = command(&home, &["watch"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     // The rule files settle before they are taken.
-    let begun = std::time::Instant::now();
+    let begun = Instant::now();
     while !succeed(&home, &["theses", "list"]).contains("6740") {
         assert!(begun.elapsed().as_secs() < 60, "the thesis is not taken");
         std::thread::sleep(std::time::Duration::from_millis(100));
@@ -235,4 +241,45 @@ fn a_kill_forgets_no_refutation() {
     succeed(&home, &["rebuild"]);
     assert_eq!(listed(&home), told);
     assert!(succeed(&home, &["theses", "list"]).contains("by 6739.99"));
+}
+
+/// What the levels of theses cost a large import: 100,000 bars that cross nothing, in requests of 2,000 rows.
+#[test]
+#[ignore = "prints figures"]
+fn measured_an_import_of_100_000_rows() {
+    let desk = Desk::with_limits("");
+    let home = desk.open();
+    let symbol = Symbol::parse("BTC-USD").unwrap();
+    let (book, mut rules) = (home.state().book.clone(), home.rulebook().clone());
+    let model = rules.theses.values().next().unwrap().clone();
+    let start_ms = desk.place.clock.now().ms();
+    let now = desk.place.clock.now().plus_ms(100_001 * 60_000);
+    let price = |cents: i64| Amount::parse_exact(&format!("{}.{:02}", cents / 100, cents % 100)).unwrap();
+    let bar = |n: i64| {
+        let close = price(680_000 + n % 5000);
+        let (open, high, low) = (close, close, close);
+        Row::Bar { open_ms: start_ms + n * 60_000, interval_ms: 60_000, open, high, low, close, volume: None }
+    };
+    let rows: Vec<Row> = (0..100_000).map(bar).collect();
+    for theses in [0, 1000, 10_000] {
+        rules.theses.clear();
+        for n in 0..theses {
+            let mut thesis = model.clone();
+            thesis.slug = ThesisSlug::parse(&format!("t-{n}")).unwrap();
+            rules.theses.insert(thesis.slug.clone(), thesis);
+        }
+        let mut best_ns = u128::MAX;
+        for _ in 0..3 {
+            let mut book = book.clone();
+            let begun = Instant::now();
+            for part in rows.chunks(2000) {
+                for step in on_rows(&book, &rules, &symbol, part, now).unwrap() {
+                    step.changes.iter().for_each(|change| book.apply(change).unwrap());
+                }
+            }
+            best_ns = best_ns.min(begun.elapsed().as_nanos());
+            assert!(book.refuted.is_empty());
+        }
+        println!("{theses} theses: {} ns a row", best_ns / 100_000);
+    }
 }

@@ -308,6 +308,8 @@ fn check_limits(rules: &Rulebook) {
     assert!((1..=1000).contains(&safety.max_executions) && safety.max_losing_trades > 0);
     assert!((1..=86_400).contains(&safety.executions_window_s) && safety.cooldown_s <= 604_800);
     assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
+    assert!(safety.max_messages_per_minute > 0 && safety.max_messages_per_minute_all > 0);
+    assert!(safety.dead_man.as_ref().is_none_or(|it| (1..=604_800).contains(&it.timeout_s)));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);

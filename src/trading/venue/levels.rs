@@ -3,65 +3,49 @@
 use super::VenueError;
 use super::paper::Run;
 use crate::rules::Rulebook;
+use crate::rules::theses::Thesis;
 use crate::trading::book::Book;
 use crate::trading::change::Change;
 use crate::trading::market::Row;
 use crate::wire::amount::Amount;
-use crate::wire::ids::{Symbol, ThesisSlug};
+use crate::wire::ids::Symbol;
 use crate::wire::time::Time;
 
 /// What can still be refuted in one symbol. Most rows cross nothing: two comparisons say so, however many theses
 /// there are.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Levels {
-    theses: Vec<Level>,
+pub(super) struct Levels<'a> {
+    theses: Vec<&'a Thesis>,
     /// The highest level that refutes from below.
     below: Option<Amount>,
     /// The lowest level that refutes from above.
     above: Option<Amount>,
 }
 
-#[derive(Clone, Debug)]
-struct Level {
-    slug: ThesisSlug,
-    below: Option<Amount>,
-    above: Option<Amount>,
-    since: Option<Time>,
-    expires: Time,
-}
-
-impl Level {
-    /// The price between these two that refutes it, if one does.
-    fn crossed_by(&self, low: Amount, high: Amount, time: Time) -> Option<Amount> {
-        let stood = self.since.is_none_or(|since| time >= since) && time < self.expires;
-        let fell = self.below.is_some_and(|below| low <= below);
-        let rose = self.above.is_some_and(|above| high >= above);
-        match (stood, fell, rose) {
-            (true, true, _) => Some(low),
-            (true, false, true) => Some(high),
-            _ => None,
-        }
+/// The price between these two that refutes a thesis, if one does.
+fn crossed(thesis: &Thesis, low: Amount, high: Amount, time: Time) -> Option<Amount> {
+    let stood = thesis.since.is_none_or(|since| time >= since) && time < thesis.expires;
+    let fell = thesis.invalid_below.is_some_and(|below| low <= below);
+    let rose = thesis.invalid_above.is_some_and(|above| high >= above);
+    match (stood, fell, rose) {
+        (true, true, _) => Some(low),
+        (true, false, true) => Some(high),
+        _ => None,
     }
 }
 
-impl Levels {
+impl<'a> Levels<'a> {
     /// Theses about `symbol` that stand.
-    pub(super) fn of(book: &Book, rules: &Rulebook, symbol: &Symbol) -> Levels {
-        let about =
-            rules.theses.values().filter(|it| it.symbol == *symbol && !book.refuted.contains_key(&it.slug));
-        let theses = about.map(|thesis| Level {
-            slug: thesis.slug.clone(),
-            below: thesis.invalid_below,
-            above: thesis.invalid_above,
-            since: thesis.since,
-            expires: thesis.expires,
+    pub(super) fn of(book: &Book, rules: &'a Rulebook, symbol: &Symbol) -> Levels<'a> {
+        let about = rules.theses.values().filter(|thesis| {
+            thesis.symbol == *symbol && (book.refuted.is_empty() || !book.refuted.contains_key(&thesis.slug))
         });
-        Levels { theses: theses.collect(), ..Levels::default() }.bounded()
+        Levels { theses: about.collect(), ..Levels::default() }.bounded()
     }
 
-    fn bounded(mut self) -> Levels {
-        self.below = self.theses.iter().filter_map(|level| level.below).max();
-        self.above = self.theses.iter().filter_map(|level| level.above).min();
+    fn bounded(mut self) -> Levels<'a> {
+        self.below = self.theses.iter().filter_map(|thesis| thesis.invalid_below).max();
+        self.above = self.theses.iter().filter_map(|thesis| thesis.invalid_above).min();
         self
     }
 }
@@ -80,17 +64,17 @@ impl Run<'_> {
             return Ok(());
         }
         let mut levels = std::mem::take(&mut self.levels);
-        let mut crossed = Vec::new();
-        levels.theses.retain(|level| match level.crossed_by(low, high, time) {
+        let mut refuted = Vec::new();
+        levels.theses.retain(|thesis| match crossed(thesis, low, high, time) {
             Some(price) => {
-                crossed.push((level.slug.clone(), price));
+                refuted.push((thesis.slug.clone(), price));
                 false
             }
             // What has ended by then is refuted by no later row, and would only be looked at again and again.
-            None => time < level.expires,
+            None => time < thesis.expires,
         });
         self.levels = levels.bounded();
-        crossed
+        refuted
             .into_iter()
             .try_for_each(|(slug, price)| self.emit(Change::ThesisRefuted { slug, at: time, price }))
     }

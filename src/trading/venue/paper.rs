@@ -142,7 +142,7 @@ pub(super) struct Run<'a> {
     /// What the present row still lets fill.
     room: Room,
     /// Levels of theses that this symbol has not crossed yet.
-    pub(super) levels: Levels,
+    pub(super) levels: Levels<'a>,
     /// What this bar has opened and no stop has closed yet, by the entry's line. Empty for quotes, which
     /// have no inside.
     opened: BTreeMap<u64, Opened>,
