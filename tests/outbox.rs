@@ -192,6 +192,13 @@ fn paper_and_a_venue_in_one_home() {
         desk.submit("ETH-USD", "buy", "0.02", "eth-range-long"),
     );
     assert_eq!(desk.names(), [format!("{btc}.1.json")]);
+    let rows = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/examples/market/lean-coinbase-minute-btcusd_20180405_quote.zip"
+    );
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    succeed(&desk.home(), &["market", "import", rows, "--symbol", "BTC-USD", "--end-now"]);
+    assert_eq!(desk.positions(), [] as [(String, String); 0], "rows fill nothing at a venue");
     desk.trade(&btc, "T1", "0.02", "0.02");
     assert_eq!(desk.positions(), [("BTC-USD".to_owned(), "0.02".to_owned())]);
     let orders = succeed(&desk.home(), &["--format", "json", "orders"]);

@@ -201,3 +201,17 @@ fn a_disk_that_is_full_ends_the_gate_and_the_next_start_writes_it() {
     drain(&mut home).unwrap();
     assert_eq!(home.state().book.orders.len(), 2, "once");
 }
+
+#[test]
+fn a_report_is_booked_however_old_it_is() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    let payload = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled", "cum_qty": 0,
+        "transact_time": "2026-03-02T12:00:00Z"});
+    desk.place.ask(&desk.bridge, "exchange", "T1", "venue.report", &payload.to_string());
+    desk.place.pass_s(10 * 86_400);
+    let done = drain(&mut home).unwrap();
+    assert!(done[0].answer.error.is_none(), "{done:#?}");
+    assert!(home.state().book.orders.is_empty());
+}
