@@ -273,6 +273,14 @@ impl World {
         if class == Class::Entry && is_sampled {
             nearer = self.near_by_size(order, &rows, around);
         }
+        let figures = (class == Class::Entry && is_exact).then(|| judge.figures());
+        for (name, value, limit) in figures.into_iter().flatten() {
+            let row = verdict.checks.iter().find(|row| row.check_name == name).unwrap();
+            if let (Some(value), Some(limit)) = (value, limit) {
+                assert_eq!(row.value.map(r), Some(value), "{context}: {name} of {order:?}");
+                assert_eq!(row.limit.map(r), Some(limit), "{context}: limit of {name} of {order:?}");
+            }
+        }
         self.tally.count(format!("{class:?}"));
         self.agree(&rows, &verdict, is_exact, &format!("{order:?} {around:?}"));
         for name in nearer {
