@@ -90,9 +90,11 @@ impl World {
         let mut random = Random::of(seed);
         // What seeds next to one another give at first is alike.
         (0..20).for_each(|_| _ = random.one_in(2));
-        let files = Files::draw(&mut random);
+        let files = Files::draw(seed, &mut random);
         let begin = Time::parse("2018-04-06T20:30:00Z").unwrap();
-        let now = begin.plus_ms(random.within(0, 3 * 24) * 3_600_000);
+        // Mostly shortly before the restricted windows and midnight of one of four days.
+        let hours = if random.one_in(4) { random.within(0, 72) } else { random.within(0, 3) * 24 };
+        let now = begin.plus_ms(hours * 3_600_000);
         let rules = files.compile(&now.plus_ms(1_200_000).to_string());
         let mut world = World {
             seed,
