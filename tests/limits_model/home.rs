@@ -121,10 +121,13 @@ const ELSEWHERE: usize = 12;
 pub struct Files(BTreeMap<&'static str, String>);
 
 impl Files {
-    /// All loose but a few.
-    pub fn draw(random: &mut Random) -> Files {
+    /// All loose but a few, of which every seed has another.
+    pub fn draw(seed: u64, random: &mut Random) -> Files {
         let mut files = Files(KNOBS.iter().map(|knob| (knob.name, knob.loose.to_owned())).collect());
-        for _ in 0..random.within(1, 4) {
+        let own = &KNOBS[usize::try_from(seed).unwrap() % KNOBS.len()];
+        let to = *random.pick(own.tight);
+        files.set(own.name, to);
+        for _ in 0..random.within(0, 3) {
             files.tighten(random);
         }
         files

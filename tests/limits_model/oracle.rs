@@ -507,7 +507,23 @@ impl<'a> Judge<'a> {
         self.sums.risk_of_entry(self.symbol(), &self.worst()?, &self.stop(), &self.size)
     }
 
-    fn max_single_trade_risk(&self) -> Option<Said> {
+    /// What the rows about risk and cash say: value and limit, money.
+    pub fn figures(&self) -> [(&'static str, Option<Rat>, Option<Rat>); 4] {
+        let safety = &self.sums.rules.safety;
+        let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size);
+        [
+            ("max_single_trade_risk", self.trade_risk(), self.of_base(safety.max_single_trade_risk)),
+            ("max_portfolio_risk", self.all_risk(), self.of_base(safety.max_portfolio_risk)),
+            ("loss_budget", self.all_risk(), self.left_to_lose()),
+            ("buying_power", takes, self.sums.free_cash()),
+        ]
+    }
+
+    fn all_risk(&self) -> Option<Rat> {
+        Some(self.sums.open_risk()?.plus(&self.own_risk()?))
+    }
+
+    fn trade_risk(&self) -> Option<Rat> {
         let (owner, memory) = (owner_of(self.order), self.sums.memory);
         let mut risk = self.own_risk()?;
         if memory.paper.held.contains_key(&owner) {
@@ -517,7 +533,11 @@ impl<'a> Judge<'a> {
         for order in self.sums.entries().filter(|order| order.owner == owner && order.buys == self.buys()) {
             risk = risk.plus(&self.sums.risk_of_pending(order)?);
         }
-        Some(plain(risk <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?))
+        Some(risk)
+    }
+
+    fn max_single_trade_risk(&self) -> Option<Said> {
+        Some(plain(self.trade_risk()? <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?))
     }
 
     /// Units and price of the order's symbol, without and with it.
@@ -596,7 +616,7 @@ impl<'a> Judge<'a> {
     }
 
     fn max_portfolio_risk(&self) -> Option<Said> {
-        let risk = self.sums.open_risk()?.plus(&self.own_risk()?);
+        let risk = self.all_risk()?;
         Some(plain(risk <= self.of_base(self.sums.rules.safety.max_portfolio_risk)?))
     }
 
@@ -621,8 +641,7 @@ impl<'a> Judge<'a> {
     }
 
     fn loss_budget(&self) -> Option<Said> {
-        let risk = self.sums.open_risk()?.plus(&self.own_risk()?);
-        Some(plain(risk <= self.left_to_lose()?))
+        Some(plain(self.all_risk()? <= self.left_to_lose()?))
     }
 
     fn daily_loss_halt(&self) -> Option<Said> {

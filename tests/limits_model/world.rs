@@ -90,9 +90,11 @@ impl World {
         let mut random = Random::of(seed);
         // What seeds next to one another give at first is alike.
         (0..20).for_each(|_| _ = random.one_in(2));
-        let files = Files::draw(&mut random);
+        let files = Files::draw(seed, &mut random);
         let begin = Time::parse("2018-04-06T20:30:00Z").unwrap();
-        let now = begin.plus_ms(random.within(0, 3 * 24) * 3_600_000);
+        // Mostly shortly before the restricted windows and midnight of one of four days.
+        let hours = if random.one_in(4) { random.within(0, 72) } else { random.within(0, 3) * 24 };
+        let now = begin.plus_ms(hours * 3_600_000);
         let rules = files.compile(&now.plus_ms(1_200_000).to_string());
         let mut world = World {
             seed,
@@ -274,6 +276,14 @@ impl World {
         let mut nearer = Vec::new();
         if class == Class::Entry && is_sampled {
             nearer = self.near_by_size(order, &rows, around);
+        }
+        let figures = (class == Class::Entry && is_exact).then(|| judge.figures());
+        for (name, value, limit) in figures.into_iter().flatten() {
+            let row = verdict.checks.iter().find(|row| row.check_name == name).unwrap();
+            if let (Some(value), Some(limit)) = (value, limit) {
+                assert_eq!(row.value.map(r), Some(value), "{context}: {name} of {order:?}");
+                assert_eq!(row.limit.map(r), Some(limit), "{context}: limit of {name} of {order:?}");
+            }
         }
         self.tally.count(format!("{class:?}"));
         self.agree(&rows, &verdict, is_exact, &format!("{order:?} {around:?}"));
