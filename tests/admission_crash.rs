@@ -16,6 +16,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use common::tasks::{Task, reserved};
+use common::unlimited::lift_message_rates;
 use common::{
     Dice, Scratch, Sent, check_home, check_killed, command, decisions, names, sign, spoolgate, succeed,
 };
@@ -46,6 +47,7 @@ impl Lab {
             fs::set_permissions(home.join(path), fs::Permissions::from_mode(0o644)).unwrap();
         };
         edit("rules/admission/research/agents/default.yaml", POLICY);
+        lift_message_rates(&home);
         let principals = fs::read_to_string(home.join("rules/principals.yaml")).unwrap();
         let more = principals.replace("roots_per_hour: 20", "roots_per_hour: 10000");
         assert_ne!(principals, more);

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
+use common::unlimited::lift_message_rates;
 use common::{Scratch, command, names, sign, succeed};
 use rustix::process::{Pid, Signal, kill_process};
 use spoolgate::host::keyring::SqliteKeyring;
@@ -92,21 +93,6 @@ fn flat(home: &Path) -> PathBuf {
 
 fn answers(home: &Path) -> usize {
     names(&home.join("spool/out")).iter().filter(|name| name.to_string_lossy().ends_with(".json")).count()
-}
-
-/// Lets agents send as much as they like: how much that may be is for another test. Rule files are taken when the home
-/// is opened.
-fn lift_message_rates(home: &Path) {
-    let path = home.join("rules/safety.yaml");
-    let text = fs::read_to_string(&path).unwrap();
-    if text.contains("max_messages_per_minute: 1000000 ") {
-        return;
-    }
-    let of_one = text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000 ");
-    let of_all =
-        of_one.replace("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000 ");
-    assert!(of_one != text && of_all != of_one, "the limits are spelled otherwise");
-    fs::write(&path, of_all).unwrap();
 }
 
 /// Half good queries, half forged ones.

@@ -346,7 +346,7 @@ impl Bench {
         }
         if response.status != ControlStatus::Applied {
             let mut after = self.state.clone();
-            after.clock = before.clock.clone();
+            (after.clock, after.rates) = (before.clock.clone(), before.rates.clone());
             assert!(after == *before, "the state changed");
         }
         if let (Some(id), Some(source)) = (&response.decision_id, &decision.source) {

@@ -18,5 +18,7 @@ mod lanes;
 mod rulebook;
 #[path = "hostile/scanning.rs"]
 mod scanning;
+#[path = "common/unlimited.rs"]
+mod unlimited;
 #[path = "hostile/world.rs"]
 mod world;

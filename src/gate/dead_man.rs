@@ -162,8 +162,7 @@ pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option
     let positions = state.book.positions.values();
     let mut orders = positions.filter_map(|position| {
         let agent = last_of(position)?;
-        let instrument = rules.instruments.get(&position.symbol);
-        absent::close_at_market(&state.book, position, &agent, instrument, seq, now)
+        absent::close_at_market(&state.book, position, &agent, seq, now)
     });
     orders.next().map(|change| vec![state::Change::Book(change)])
 }

@@ -4,8 +4,6 @@ use super::book::Book;
 use super::cancel;
 use super::change::Change;
 use super::order::{Order, OrderEnd, OrderRole, Position};
-use super::submit::at_venue;
-use crate::rules::instruments::Instrument;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{Leg, OrderId, Principal};
 use crate::wire::orders::{OrderType, TimeInForce};
@@ -23,7 +21,6 @@ pub fn close_at_market(
     book: &Book,
     position: &Position,
     agent: &Principal,
-    instrument: Option<&Instrument>,
     seq: u64,
     now: Time,
 ) -> Option<Change> {
@@ -51,7 +48,7 @@ pub fn close_at_market(
             thesis_slug: None,
             accepted_at: now,
             time_in_force: TimeInForce::Gtc,
-            at_venue: at_venue(instrument),
+            at_venue: position.exit_at_venue(),
         })
     })
 }

@@ -7,7 +7,7 @@ use rust_decimal::RoundingStrategy;
 
 use super::book::{Book, RecentEntry, Refuted, Traded, WINDOW};
 use super::change::Change;
-use super::order::{AtVenue, Fill, Order, OrderRole, Position};
+use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use crate::rules::rulebook::DUPLICATE_WINDOW_S_MAX;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
@@ -368,6 +368,10 @@ fn grow(
         result: Amount::ZERO,
         increased_at: fill.recorded_at,
         theses: std::collections::BTreeSet::new(),
+        held_at: order
+            .at_venue
+            .as_ref()
+            .map(|venue| HeldAt { bridge: venue.bridge.clone(), multiplier: venue.multiplier }),
     });
     position.size = exact(position.size.checked_add(delta), "the position")?;
     position.cost = exact(position.cost.checked_sub(flow), "the cost of the position")?;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rules::instruments::Instrument;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
 use crate::wire::orders::{OrderType, Side, TimeInForce};
@@ -228,9 +229,34 @@ pub struct Position {
     pub increased_at: Time,
     /// The theses whose entries opened or added to it: none of them carries another entry while it is open.
     pub theses: BTreeSet<ThesisSlug>,
+    /// Where it is held, if at a venue behind a bridge. What reduces it goes there, whatever the rules say of the
+    /// instrument by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_at: Option<HeldAt>,
+}
+
+/// A venue behind a bridge, as far as orders at it need to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldAt {
+    /// Who carries orders out there.
+    pub bridge: Principal,
+    /// The instrument's multiplier when the position was opened.
+    pub multiplier: Amount,
 }
 
 impl Position {
+    /// Where an order that reduces it stands before anybody was told of it; none on paper.
+    pub fn exit_at_venue(&self) -> Option<AtVenue> {
+        let HeldAt { bridge, multiplier } = self.held_at.as_ref()?;
+        Some(AtVenue::new(bridge.clone(), *multiplier))
+    }
+
+    /// Whether it is held where orders of this instrument go.
+    pub fn is_held_at_venue_of(&self, instrument: &Instrument) -> bool {
+        self.held_at.as_ref().map(|held_at| &held_at.bridge) == instrument.bridge.as_ref()
+    }
+
     /// The side of an order that reduces it.
     pub fn closing_side(&self) -> Side {
         if self.size.is_positive() { Side::Sell } else { Side::Buy }

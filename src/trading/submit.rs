@@ -5,7 +5,7 @@ use super::cancel::close;
 use super::change::Change;
 use super::checks::{self, Kind, Subject};
 use super::headroom::headroom;
-use super::order::{AtVenue, Order, OrderEnd, OrderRole};
+use super::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
 use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
 use crate::rules::instruments::Instrument;
@@ -23,7 +23,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     }
     let changes = match subject.kind {
         Kind::Entry => {
-            let entry = new_order(order, ctx, OrderRole::Entry, subject.instrument);
+            let entry = new_order(order, ctx, OrderRole::Entry, at_venue_of(subject.instrument));
             let stop = protective_stop(&entry, order.planned_stop);
             let target = order.target_price.map(|price| target(&entry, price));
             [Some(entry), Some(stop), target].into_iter().flatten().map(Change::OrderPlaced).collect()
@@ -32,7 +32,9 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
             let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
             let mut changes: Vec<Change> =
                 crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
-            let exit = new_order(order, ctx, OrderRole::Exit, subject.instrument);
+            let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));
+            let at_venue = held.and_then(Position::exit_at_venue);
+            let exit = new_order(order, ctx, OrderRole::Exit, at_venue);
             changes.push(Change::OrderPlaced(exit));
             changes
         }
@@ -40,7 +42,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     Verdict { checks: rows, accepted: true, headroom: None, changes }
 }
 
-fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, instrument: Option<&Instrument>) -> Order {
+fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, at_venue: Option<AtVenue>) -> Order {
     Order {
         order_id: ctx.order_id,
         source: ctx.source.clone(),
@@ -58,12 +60,12 @@ fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, instrument: Op
         thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
         accepted_at: ctx.now,
         time_in_force: order.time_in_force,
-        at_venue: at_venue(instrument),
+        at_venue,
     }
 }
 
 /// Where an order of this instrument stands before anybody was told of it; none on paper.
-pub(super) fn at_venue(instrument: Option<&Instrument>) -> Option<AtVenue> {
+fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
     let instrument = instrument?;
     Some(AtVenue::new(instrument.bridge.clone()?, instrument.multiplier))
 }

@@ -221,7 +221,7 @@ fn open(world: &mut World, are_positions: bool, count: i64) {
         if are_positions {
             let (symbol, size, cost, result) = (btc(), a("0.0000000001"), Amount::ZERO, Amount::ZERO);
             let (increased_at, theses) = (world.now, BTreeSet::new());
-            let held = Position { strategy, symbol, size, cost, result, increased_at, theses };
+            let held = Position { strategy, symbol, size, cost, result, increased_at, theses, held_at: None };
             world.book.positions.insert((btc(), held.strategy.clone()), held);
         } else {
             let resting = order::Order {

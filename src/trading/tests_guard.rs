@@ -98,7 +98,7 @@ fn what_an_absent_agent_has_working_goes_and_its_stops_stay() {
     assert_eq!(left, [OrderId::of_line(1).stop(), exit], "{entry} is gone");
     // One order closes it all, whatever rests beside it, and there is never a second one for the same.
     let position = world.book.positions.values().next().unwrap().clone();
-    let close = |world: &World| absent::close_at_market(&world.book, &position, &alice, None, 900, world.now);
+    let close = |world: &World| absent::close_at_market(&world.book, &position, &alice, 900, world.now);
     let change = close(&world).unwrap();
     let Change::OrderPlaced(order) = &change else { panic!() };
     assert_eq!((order.size, order.role, order.order_id.leg), (a("0.01"), OrderRole::Exit, Leg::Flatten));

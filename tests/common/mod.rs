@@ -13,6 +13,7 @@ pub mod place;
 pub mod prepared;
 pub mod spools;
 pub mod tasks;
+pub mod unlimited;
 pub mod venue;
 
 use std::collections::{BTreeMap, BTreeSet};

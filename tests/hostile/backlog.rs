@@ -1,12 +1,12 @@
 //! A large backlog drains in batches. What it takes in memory is measured in `tests/bounds.rs`.
 
 use std::fs;
-use std::path::Path;
 
 use spoolgate::spool::scan::BATCH_ENTRIES_MAX;
 use spoolgate::wire::code::Code;
 use spoolgate::wire::signing::{SignKey, signing_string};
 
+use crate::unlimited::lift_message_rates;
 use crate::world::{World, code_of};
 
 /// Half forged signatures, half good queries.
@@ -22,18 +22,6 @@ fn fill(count: usize, timestamp: &str, source: &str, key: &SignKey, mut put: imp
         );
         put(&format!("{id}.json"), &text);
     }
-}
-
-/// Lets agents send as much as they like: how much that may be is for another test. Rule files are taken when the home
-/// is opened.
-fn lift_message_rates(home: &Path) {
-    let path = home.join("rules/safety.yaml");
-    let text = fs::read_to_string(&path).unwrap();
-    let of_one = text.replace("max_messages_per_minute: 600 ", "max_messages_per_minute: 1000000 ");
-    let of_all =
-        of_one.replace("max_messages_per_minute_all: 3000 ", "max_messages_per_minute_all: 1000000 ");
-    assert!(of_one != text && of_all != of_one, "the limits are spelled otherwise");
-    fs::write(&path, of_all).unwrap();
 }
 
 #[test]

@@ -71,6 +71,7 @@ fn held_in(bench: &Bench<'_>, world: &Scratch) -> Option<Scratch> {
         result: Amount::ZERO,
         increased_at: bench.base.now.plus_ms(-1),
         theses: std::iter::once(order.thesis_slug.clone()).collect(),
+        held_at: None,
     };
     let mut scratch = world.clone();
     let book = &mut scratch.state.book;

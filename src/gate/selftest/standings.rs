@@ -202,6 +202,7 @@ pub(super) fn max_open_positions(bench: &Bench<'_>) -> Option<Plan> {
                 result: Amount::ZERO,
                 increased_at: scratch.now,
                 theses: Default::default(),
+                held_at: None,
             };
             scratch.state.book.positions.insert((bench.case.symbol.clone(), strategy), position);
         }

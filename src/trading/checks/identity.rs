@@ -1,6 +1,7 @@
 //! Whose order it is, for what, and why: duplicates, instrument, strategy, thesis.
 
 use super::{CONTROL, Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject};
+use crate::rules::instruments::Instrument;
 use crate::rules::strategies::{Direction, StrategyStatus};
 use crate::rules::theses::Thesis;
 use crate::trading::order::OrderRole;
@@ -25,12 +26,13 @@ pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> Finding 
     Finding::yes_no(fault, SAFETY)
 }
 
-/// Entries: the instrument is configured and not restricted, and instrument and direction are the strategy's.
+/// Entries: the instrument is configured and not restricted, instrument and direction are the strategy's, and nothing of
+/// it is open at another venue.
 pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Finding {
     let symbol = facts.symbol();
-    if subject.instrument.is_none() {
+    let Some(instrument) = subject.instrument else {
         return Finding::yes_no(Some(format!("instrument `{symbol}` is not configured")), INSTRUMENTS);
-    }
+    };
     let name = &facts.order.strategy;
     let source = format!("strategies/{name}.yaml");
     if subject.kind != Kind::Entry {
@@ -47,10 +49,25 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Findi
         Some(format!("strategy `{name}` does not list `{symbol}`"))
     } else if !strategy.directions.contains(&direction) {
         Some(format!("strategy `{name}` may not go {}", direction.as_str()))
+    } else if is_open_elsewhere(subject, facts, instrument) {
+        Some(format!("what `{name}` has open in `{symbol}` is at another venue; close that first"))
     } else {
         None
     };
     Finding::yes_no(fault, source)
+}
+
+/// Whether a position or working entry that this order would add to is at another venue than the instrument's: a
+/// person has changed that since. Exits go where the position is.
+fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> bool {
+    let (book, order) = (subject.book, facts.order);
+    let mut held = book.positions.values().filter(|held| held.symbol == order.symbol);
+    let mut entries = book.orders.values().filter(|open| open.role == OrderRole::Entry);
+    held.any(|held| held.strategy == order.strategy && !held.is_held_at_venue_of(instrument))
+        || entries.any(|open| {
+            open.at_venue.as_ref().map(|venue| &venue.bridge) != instrument.bridge.as_ref()
+                && open.is_of(&order.strategy, &order.symbol)
+        })
 }
 
 /// The strategy is the sender's; for entries its file exists, does not pause it, and control lets it run.

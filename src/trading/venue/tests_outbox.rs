@@ -711,3 +711,61 @@ fn more_than_fits_a_line_is_done_in_the_next() {
     assert!(desk.world.book.orders.values().all(cancelled), "{lines}");
     assert!(desk.world.book.orders.values().all(|order| order.role == OrderRole::Exit));
 }
+
+/// What an instruction of this order would be told to, if anybody.
+fn goes_to(changes: &[Change]) -> Option<Principal> {
+    let placed = changes.iter().find_map(|change| match change {
+        Change::OrderPlaced(order) => Some(order),
+        _ => None,
+    });
+    placed.expect("an order").at_venue.as_ref().map(|venue| venue.bridge.clone())
+}
+
+#[test]
+fn an_exit_goes_where_the_position_is_whatever_became_of_the_instrument() {
+    let mut desk = Desk::holding("0.02");
+    let exit = sell("0.01");
+    let other = desk.world.rules.instruments[&btc()].clone();
+    let mut changed: Vec<Option<crate::rules::instruments::Instrument>> = vec![None];
+    for bridge in [None, Some(bridge("another"))] {
+        changed.push(Some(crate::rules::instruments::Instrument { bridge, ..other.clone() }));
+    }
+    for instrument in changed {
+        desk.world.rules.instruments.remove(&btc());
+        if let Some(instrument) = instrument {
+            desk.world.rules.instruments.insert(btc(), instrument);
+            let more = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
+            let row = desk.world.row_of(&more, "instrument_allowed");
+            assert!(!row.passed && row.reason.unwrap().contains("at another venue"));
+        }
+        let verdict = desk.world.ask(&exit);
+        assert!(verdict.accepted, "{:#?}", failed(&verdict));
+        assert_eq!(goes_to(&verdict.changes), Some(bridge("exchange")));
+    }
+    assert!(goes_to(&desk.world.ask(&exit).changes).is_some());
+    let told = desk.submit(&exit);
+    assert!(told[0].starts_with("place o-") && told[0].ends_with(" sell 0.01"), "{told:?}");
+}
+
+#[test]
+fn a_position_on_paper_is_left_on_paper() {
+    let mut desk = Desk::new();
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().bridge = None;
+    let verdict = desk.world.ask(&buy("0.01"));
+    assert_eq!(goes_to(&verdict.changes), None);
+    desk.line(verdict.changes);
+    let pending = market_order("trend", "BTC-USD", "buy", "0.01", "6700", 1);
+    assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().bridge = Some(bridge("exchange"));
+    // The entry still works on paper, then the position is held there.
+    assert!(!desk.world.row_of(&pending, "instrument_allowed").passed);
+    desk.world.bar("6800", "6810", "6790", "6800");
+    assert_eq!(desk.world.position(), a("0.01"));
+    assert!(!desk.world.row_of(&pending, "instrument_allowed").passed);
+    let verdict = desk.world.ask(&sell("0.01"));
+    assert_eq!(goes_to(&verdict.changes), None);
+    desk.line(verdict.changes);
+    desk.world.bar("6800", "6810", "6790", "6800");
+    assert_eq!(desk.world.position(), Amount::ZERO);
+    assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
+}
