@@ -160,6 +160,8 @@ fn counts(rules: &Rulebook, found: &mut Found) {
         ("max_open_orders", safety.max_open_orders),
         ("max_entries_per_minute", safety.max_entries_per_minute),
         ("max_entries_per_minute_all", safety.max_entries_per_minute_all),
+        ("max_messages_per_minute", safety.max_messages_per_minute),
+        ("max_messages_per_minute_all", safety.max_messages_per_minute_all),
     ] {
         if most == 0 {
             found.nothing(name, Amount::ZERO, "no entry is within it".to_owned());
@@ -182,6 +184,16 @@ fn counts(rules: &Rulebook, found: &mut Found) {
     } else if usize::try_from(all).is_ok_and(|all| all >= together) {
         let because = format!("{agents} agents at max_entries_per_minute {own} come to {together}");
         found.never("max_entries_per_minute_all", Amount::from(all), because);
+    }
+    let (messages, of_all) = (safety.max_messages_per_minute, safety.max_messages_per_minute_all);
+    if messages > of_all {
+        let because = format!("max_messages_per_minute_all is {of_all}");
+        found.never("max_messages_per_minute", Amount::from(messages), because);
+    }
+    // Every entry is a message.
+    if own > messages {
+        let because = format!("max_messages_per_minute is {messages}");
+        found.never("max_entries_per_minute", Amount::from(own), because);
     }
     let minutes = u64::from(safety.executions_window_s).div_ceil(60).saturating_add(1);
     let within = minutes.saturating_mul(u64::from(own.min(all)));

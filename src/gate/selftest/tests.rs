@@ -297,7 +297,7 @@ fn limits_that_can_never_bind_are_named() {
     };
     let shipped = named(&[]);
     // Edits of the shipped rules that bring a limit into the list, by its name and words of the reason.
-    let brings: [(&str, &str, &str, bool, &str); 17] = [
+    let brings: [(&str, &str, &str, bool, &str); 19] = [
         (
             "max_weekly_loss: 500",
             "max_weekly_loss: 5000",
@@ -323,6 +323,20 @@ fn limits_that_can_never_bind_are_named() {
             "max_portfolio_risk is 0.01",
         ),
         ("max_daily_loss: 250", "max_daily_loss: 99", "max_single_trade_risk", false, "max_daily_loss of 99"),
+        (
+            "max_messages_per_minute: 600",
+            "max_messages_per_minute: 3001",
+            "max_messages_per_minute",
+            false,
+            "max_messages_per_minute_all is 3000",
+        ),
+        (
+            "max_messages_per_minute: 600",
+            "max_messages_per_minute: 9",
+            "max_entries_per_minute",
+            false,
+            "max_messages_per_minute is 9",
+        ),
         (
             "max_entries_per_minute: 10",
             "max_entries_per_minute: 31",
