@@ -66,6 +66,8 @@ pub struct Memory {
     pub week: Option<Began>,
     pub peak: Option<Rat>,
     pub is_drawn_down: bool,
+    /// Theses whose level a row has reached while they stood: for good.
+    pub refuted: BTreeSet<String>,
 }
 
 /// Midnight and Monday, UTC, of an instant. The first of January 1970 was a Thursday.
@@ -127,13 +129,12 @@ impl Memory {
             let doing = self.doing.entry(fill.owner.1.clone()).or_default();
             match fill.role {
                 Role::Stop => doing.stopped_out_ms = Some(fill.ms),
-                Role::Entry if fill.is_first => {
-                    doing.executed_ms.push(fill.ms);
-                    let within = doing.executed_ms.iter().filter(|ms| fill.ms - **ms < executions.1 * 1000);
-                    doing.is_closed |= within.count() >= usize::try_from(executions.0).unwrap();
-                }
+                Role::Entry if fill.is_first => doing.executed_ms.push(fill.ms),
                 _ => {}
             }
+            // Whatever fills, because the limit may be another by now.
+            let within = doing.executed_ms.iter().filter(|ms| fill.ms - **ms < executions.1 * 1000);
+            doing.is_closed |= within.count() >= usize::try_from(executions.0).unwrap();
             let story = self.stories.entry(fill.owner.clone()).or_insert_with(|| Story {
                 result: Rat::zero(),
                 grown_ms: now_ms,

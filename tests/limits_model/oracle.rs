@@ -343,6 +343,7 @@ impl<'a> Judge<'a> {
         let until = above(&whole(thesis.expires.ms()), &whole(self.around.now_ms), &Rat::one());
         let unit = self.step();
         let mut said = both_of(plain(matches && !self.sums.memory.is_in_use(slug)), until);
+        said = both_of(said, plain(!self.sums.memory.refuted.contains(slug)));
         let mid = self.sums.quoted(self.symbol()).map(|seen| middle(&seen));
         let prices: Vec<Rat> = self.last_price().into_iter().chain(mid).collect();
         // Without any price nobody knows.
@@ -487,7 +488,7 @@ impl<'a> Judge<'a> {
         let mid = middle(&seen);
         let spread = at_most(&seen.ask.minus(&seen.bid), &mid.times(&r(safety.max_spread)), &self.step());
         let sound = plain(seen.bid.is_positive() && seen.ask >= seen.bid);
-        // A stale trade says nothing of the quote.
+        // A stale trade says nothing of the quote; where quotes are looked at and bars fill, it may not be stale.
         let last = self.sums.memory.last.get(self.symbol());
         let last = last.filter(|last| {
             self.sums.age_max_ms(self.symbol()).is_some_and(|most| self.around.now_ms - last.ms <= most)
@@ -497,7 +498,7 @@ impl<'a> Judge<'a> {
                 let most = last.times(&r(safety.max_mid_deviation));
                 at_most(&mid.minus(last).abs(), &most, &self.step())
             }
-            None => plain(true),
+            None => plain(!self.sums.fills_apart(self.symbol())),
         };
         Some(both_of(both_of(fresh, spread), both_of(sound, near)))
     }

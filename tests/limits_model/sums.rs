@@ -1,6 +1,7 @@
 //! What stands open, naively: worst cases, risk down to stops, free cash. Nothing is known that has no fresh price.
 
 use spoolgate::rules::Rulebook;
+use spoolgate::rules::instruments::MarketSource;
 use spoolgate::wire::ids::Symbol;
 
 use crate::memory::Memory;
@@ -125,13 +126,20 @@ impl<'a> Sums<'a> {
     /// Bid and ask of any age.
     pub fn quoted(&self, symbol: &str) -> Option<Seen> {
         let rule = self.rule(symbol)?;
-        if rule.quotes_from == spoolgate::rules::instruments::MarketSource::Bars {
+        if rule.quotes_from == MarketSource::Bars {
             let last = self.memory.last.get(symbol)?;
             let half = last.price.times(&r(rule.half_spread));
             return Some(Seen { bid: last.price.minus(&half), ask: last.price.plus(&half), ms: last.ms });
         }
         let (ms, bid, ask) = self.memory.paper.quote.get(symbol)?;
         Some(Seen { bid: bid.clone(), ask: ask.clone(), ms: *ms })
+    }
+
+    /// Whether checks look at quotes and bars fill: then both must be fresh.
+    pub fn fills_apart(&self, symbol: &str) -> bool {
+        self.rule(symbol).is_some_and(|rule| {
+            (rule.quotes_from, rule.fills_from) == (MarketSource::Quotes, MarketSource::Bars)
+        })
     }
 
     /// Two bars, at least the floor.

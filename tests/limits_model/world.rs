@@ -435,6 +435,19 @@ impl World {
         for step in &done {
             self.apply(&step.changes);
         }
+        let (low, high) = match *row {
+            Row::Bar { low, high, .. } => (low, high),
+            Row::Quote { bid, ask, .. } => (bid, ask),
+        };
+        for thesis in self.rules.theses.values().filter(|thesis| thesis.symbol == name) {
+            let is_reached = thesis.invalid_below.is_some_and(|level| low <= level)
+                || thesis.invalid_above.is_some_and(|level| high >= level);
+            if is_reached && row.known_ms() < thesis.expires.ms() {
+                self.memory.refuted.insert(thesis.slug.to_string());
+            }
+        }
+        let refuted: BTreeSet<String> = self.book.refuted.keys().map(ToString::to_string).collect();
+        assert_eq!(refuted, self.memory.refuted, "{}: refuted theses", self.context());
         self.memory.begin_periods(self.now.ms());
         let safety = &self.rules.safety;
         let executions = (safety.max_executions, i64::from(safety.executions_window_s));

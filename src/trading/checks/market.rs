@@ -2,7 +2,7 @@
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
 use super::{Finding, INSTRUMENTS, OrderFacts, SAFETY, STATE, Subject};
-use crate::rules::instruments::{Instrument, MarketSource};
+use crate::rules::instruments::{Instrument, MarketSource, Venue};
 use crate::trading::valuation::{TwoSided, age_max_ms, is_fresh};
 use crate::trading::venue::too_far;
 use crate::wire::amount::Amount;
@@ -98,7 +98,9 @@ pub(super) fn market_data(subject: &Subject, facts: &OrderFacts) -> Finding {
 /// Quotes that run on while the trades they should agree with have stopped: where orders fill from bars the last trade
 /// must be fresh too. Elsewhere trades may be rare, and only a fresh one is compared.
 fn stale_trade(subject: &Subject, instrument: &Instrument) -> Option<Finding> {
-    if (instrument.quotes_from, instrument.fills_from) != (MarketSource::Quotes, MarketSource::Bars) {
+    let sources = (instrument.quotes_from, instrument.fills_from);
+    // At a real venue no row fills anything.
+    if sources != (MarketSource::Quotes, MarketSource::Bars) || instrument.venue != Venue::Paper {
         return None;
     }
     let safety = &subject.rules.safety;
