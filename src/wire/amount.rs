@@ -168,6 +168,9 @@ impl Amount {
     /// The exact sum, with the decimal places of the finer operand where they fit; `None` if no amount is the
     /// sum.
     pub fn checked_add(self, other: Amount) -> Option<Amount> {
+        if let Some(sum) = short_sum(self, other) {
+            return Some(sum);
+        }
         // Without trailing zeros the sum of different scales has none to strip either, so what overflows then
         // is out of range for certain.
         let natural = add_parts(self.parts(), other.parts());
@@ -182,8 +185,11 @@ impl Amount {
     /// The exact product, with the decimal places of both operands together where they fit; `None` if no
     /// amount is the product.
     pub fn checked_mul(self, other: Amount) -> Option<Amount> {
+        if let Some(product) = short_product(self, other) {
+            return Some(product);
+        }
         let ((left, left_scale), (right, right_scale)) = (self.parts(), other.parts());
-        if let Some(product) = product(left, right) {
+        if let Some(product) = left.checked_mul(right) {
             return from_parts(product, left_scale + right_scale);
         }
         // The product overflows 127 bits, but may end in zeros: of an operand, or of a factor 2 here and a
@@ -329,27 +335,27 @@ fn from_parts(mut mantissa: i128, mut scale: u32) -> Option<Amount> {
 /// `None` also when the sum would fit, but the operands' trailing zeros overflow the way to it.
 fn add_parts((left, left_scale): (i128, u32), (right, right_scale): (i128, u32)) -> Option<Amount> {
     let scale = left_scale.max(right_scale);
-    let left = shifted(left, scale - left_scale)?;
-    let right = shifted(right, scale - right_scale)?;
+    let left = left.checked_mul(10_i128.checked_pow(scale - left_scale)?)?;
+    let right = right.checked_mul(10_i128.checked_pow(scale - right_scale)?)?;
     from_parts(left.checked_add(right)?, scale)
 }
 
-/// `mantissa x 10^places`.
-fn shifted(mantissa: i128, places: u32) -> Option<i128> {
-    match (places, TENS.get(usize::try_from(places).ok()?)) {
-        (0, _) => Some(mantissa),
-        (_, Some(ten)) => product(mantissa, i128::from(*ten)),
-        (_, None) => mantissa.checked_mul(10_i128.checked_pow(places)?),
-    }
+/// The sum, where operands and result fit 63 bits. Nearly all of them do, and take a tenth of the time.
+fn short_sum(left: Amount, right: Amount) -> Option<Amount> {
+    let scale = left.scale().max(right.scale());
+    let shifted = |amount: Amount| {
+        let ten = TENS.get(usize::try_from(scale - amount.scale()).ok()?)?;
+        i64::try_from(amount.0.mantissa()).ok()?.checked_mul(*ten)
+    };
+    shifted(left)?.checked_add(shifted(right)?).map(|sum| Amount(Decimal::new(sum, scale)))
 }
 
-/// The product, where 127 bits hold it. Nearly every amount fits 64 bits, whose products take one instruction where
-/// those of 128 bits take a hundred.
-fn product(left: i128, right: i128) -> Option<i128> {
-    match (i64::try_from(left), i64::try_from(right)) {
-        (Ok(left), Ok(right)) => Some(i128::from(left) * i128::from(right)),
-        _ => left.checked_mul(right),
-    }
+/// The product, where it fits 63 bits and 28 decimal places.
+fn short_product(left: Amount, right: Amount) -> Option<Amount> {
+    let scale = left.scale() + right.scale();
+    let mantissa = |amount: Amount| i64::try_from(amount.0.mantissa()).ok();
+    let product = mantissa(left)?.checked_mul(mantissa(right)?)?;
+    (scale <= SCALE_MAX).then(|| Amount(Decimal::new(product, scale)))
 }
 
 /// Long division of two amounts without their signs, digit by digit, because the whole quotient may need 200

@@ -154,6 +154,10 @@ fn others_pass(world: &mut World, mask: u32) {
         } else {
             old.plus(&step).floor_to(&step).plus(&step)
         };
+        if !new.is_positive() {
+            // No request can say so.
+            continue;
+        }
         let mark = rule.and_then(|rule| world.book.fresh_mark(rule, !buys, &world.rules, world.now)).map(r);
         let is_clear = mark.is_none_or(|mark| if buys { new > mark } else { new < mark });
         let verdict = world.ask_tighten(order.id, a(&new.text(8)), &around);

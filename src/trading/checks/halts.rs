@@ -1,6 +1,6 @@
 //! What stops every entry: an untrusted clock, broken rules, losses, people.
 
-use super::{Finding, OrderFacts, SAFETY, STATE, Subject};
+use super::{Finding, OrderFacts, SAFETY, STATE, Subject, strategy_file};
 use crate::rules::hours::Window;
 use crate::trading::book::{Baseline, Book, Doubt};
 use crate::wire::amount::Amount;
@@ -134,7 +134,7 @@ pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> Finding {
     let strategy = subject.rules.strategies.get(name);
     let own = strategy.and_then(|strategy| strategy.restricted.iter().find(|window| window.holds(now)));
     match own {
-        Some(window) => Finding::yes_no(fault(window), format!("strategies/{name}.yaml")),
+        Some(window) => Finding::yes_no(fault(window), strategy_file(name)),
         None => Finding::yes_no(None, SAFETY),
     }
 }

@@ -1,6 +1,6 @@
 //! Whose order it is, for what, and why: duplicates, instrument, strategy, thesis.
 
-use super::{CONTROL, Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject};
+use super::{CONTROL, Finding, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject, strategy_file};
 use crate::rules::instruments::Instrument;
 use crate::rules::strategies::{Direction, StrategyStatus};
 use crate::rules::theses::Thesis;
@@ -34,7 +34,7 @@ pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> Findi
         return Finding::yes_no(Some(format!("instrument `{symbol}` is not configured")), INSTRUMENTS);
     };
     let name = &facts.order.strategy;
-    let source = format!("strategies/{name}.yaml");
+    let source = strategy_file(name);
     if subject.kind != Kind::Entry {
         return Finding::yes_no(None, INSTRUMENTS);
     }
@@ -97,14 +97,14 @@ pub(super) fn strategy_active(subject: &Subject) -> Finding {
             None => None,
         },
     };
-    Finding::yes_no(fault, format!("strategies/{name}.yaml"))
+    Finding::yes_no(fault, strategy_file(name))
 }
 
 /// The thesis exists, is about this trade, has not expired, is refuted neither by what the market once did nor by last
 /// trade or middle price, and carries no other open entry or position.
 pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> Finding {
     let slug = &facts.order.thesis_slug;
-    let source = format!("theses/{slug}.md");
+    let source = ["theses/", slug.as_str(), ".md"].concat();
     let Some(thesis) = subject.rules.theses.get(slug) else {
         return Finding::yes_no(Some(format!("there is no thesis `{slug}`")), source);
     };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use super::halts::NO_EQUITY;
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{Finding, OrderFacts, SAFETY, SAFETY_REDUCED, Subject};
+use super::{Finding, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
 use crate::rules::instruments::Instrument;
 use crate::trading::risk;
 use crate::wire::amount::Amount;
@@ -167,8 +167,10 @@ fn exposure(
 pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Option<Finding> {
     let name = &facts.order.strategy;
     let allocation = subject.rules.strategies.get(name)?.allocation?;
-    let is_reduced = if subject.ctx.limit_factor.is_some() { " (reduced)" } else { "" };
-    let source = format!("strategies/{name}.yaml{is_reduced}");
+    let mut source = strategy_file(name);
+    if subject.ctx.limit_factor.is_some() {
+        source.push_str(" (reduced)");
+    }
     let limit = match limit_of(subject, facts, allocation) {
         Ok(limit) => limit,
         Err(reason) => return Some(Finding::unknown("usd", source, reason)),

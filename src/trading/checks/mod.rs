@@ -23,6 +23,7 @@ pub use subject::{Kind, OrderFacts, Subject};
 use std::borrow::Cow;
 
 use crate::wire::amount::Amount;
+use crate::wire::ids::StrategyName;
 use crate::wire::orders::CheckResult;
 
 /// Source of limits in `rules/safety.yaml`.
@@ -41,6 +42,11 @@ const SAFETY_REDUCED: &str = "safety.yaml (reduced)";
 const INSTRUMENTS_REDUCED: &str = "instruments.yaml (reduced)";
 /// Source of what the wire contract says.
 const CONTRACT: &str = "contract";
+
+/// The file of a strategy, as the source of what it says.
+fn strategy_file(name: &StrategyName) -> String {
+    ["strategies/", name.as_str(), ".yaml"].concat()
+}
 
 /// What a check found, before it is a row.
 #[derive(Debug, Clone)]

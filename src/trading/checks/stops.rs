@@ -1,7 +1,7 @@
 //! The protective stop that an entry must bring along, and the target that it may.
 
 use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
-use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, Subject};
+use super::{CONTRACT, Finding, INSTRUMENTS, Kind, OrderFacts, Subject, strategy_file};
 use crate::trading::venue::too_far;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, Side};
@@ -81,7 +81,7 @@ pub(super) fn stop_hostable(subject: &Subject, facts: &OrderFacts) -> Finding {
 /// make the risk 0 everywhere else.
 pub(super) fn stop_distance(subject: &Subject, facts: &OrderFacts) -> Finding {
     let name = &facts.order.strategy;
-    let source = format!("strategies/{name}.yaml");
+    let source = strategy_file(name);
     let Some(strategy) = subject.rules.strategies.get(name) else {
         return Finding::unknown("price", source, format!("strategy `{name}` has no file"));
     };
