@@ -711,3 +711,15 @@ fn more_than_fits_a_line_is_done_in_the_next() {
     assert!(desk.world.book.orders.values().all(cancelled), "{lines}");
     assert!(desk.world.book.orders.values().all(|order| order.role == OrderRole::Exit));
 }
+
+#[test]
+fn a_version_that_says_to_cancel_is_none_that_the_venue_can_work() {
+    let mut desk = Desk::new();
+    desk.submit(&limit(buy("0.02"), "6790"));
+    assert_eq!(desk.cancel("o-1").last().unwrap(), "cancel o-1.2 buy 0.02 at 6790");
+    let works = r#""exec_type":"replaced","version":2,"cum_qty":0"#;
+    assert_eq!(desk.report("o-1", works).unwrap_err(), "REPORT_IMPOSSIBLE; doubted BTC-USD");
+    assert_eq!(desk.orders(), ["o-1 0.02/0 ending"]);
+    // What it was told before it may still fill.
+    assert_eq!(desk.trade("o-1", "0.02", "0.02", "6790")[0], "filled o-1 buy 0.02@6790");
+}
