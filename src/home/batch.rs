@@ -39,6 +39,8 @@ const OUTSTANDING_MAX: usize = 1024;
 const OUTSTANDING_ONE_SHOT: usize = 256;
 /// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
 const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most changes of a line that is about no request: many orders may end at once, and it has to fit.
+pub(super) const CHANGES_PER_LINE: usize = 100;
 /// A batch is closed when its lines have this many bytes.
 const BATCH_LINE_BYTES: usize = 1024 * 1024;
 
@@ -117,10 +119,14 @@ impl Home {
         }
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
-        let changes = outbox::of_line(&self.state.book, day.into_iter().map(Change::Book).collect(), now);
-        if !changes.is_empty() {
-            let note = "a new day".to_owned();
-            self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
+        let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
+        for part in day.chunks(CHANGES_PER_LINE) {
+            let changes = outbox::of_line(&self.state.book, part.to_vec(), now);
+            // An order at a venue that is ending already ends no second time.
+            if !changes.is_empty() {
+                let note = "a new day".to_owned();
+                self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
+            }
         }
         Ok(())
     }
