@@ -149,6 +149,7 @@ impl Home {
         let now = self.ledger_now();
         self.cases_decided = 0;
         self.look();
+        self.retry_instructions()?;
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();
@@ -426,12 +427,15 @@ impl Home {
     }
 
     /// Makes all answers durable, says so in the ledger and snapshots the state, so that the next start has
-    /// nothing to compare and little to fold.
+    /// nothing to compare and little to fold. Not while an instruction for a bridge cannot be written: what is marked is
+    /// never written again.
     ///
     /// # Errors
     /// [`HomeError`].
     pub fn mark_published(&mut self) -> Result<(), HomeError> {
-        if let Some(up_to) = self.outstanding.last_key_value().map(|(seq, _)| *seq) {
+        self.retry_instructions()?;
+        let outstanding = self.outstanding.last_key_value().map(|(seq, _)| *seq);
+        if let Some(up_to) = outstanding.filter(|_| self.instructions_blocked.is_empty()) {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;
