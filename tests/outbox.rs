@@ -273,6 +273,21 @@ fn what_stood_in_the_way_comes_once_it_is_gone() {
 }
 
 #[test]
+fn what_leaves_at_the_market_is_explained_by_its_line() {
+    let mut desk = Desk::new();
+    let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+    assert_eq!(code(&desk.trade(&entry, "E1", "0.02", "0.02")), "none");
+    let rest = json!({"exec_type": "canceled", "cum_qty": 0});
+    assert_eq!(code(&desk.report(&format!("{entry}-stop"), "E2", rest)), "none");
+    let name = desk.names().into_iter().find(|name| name.contains("flatten")).unwrap();
+    let id = name.strip_suffix(".1.json").unwrap();
+    let told = succeed(&desk.home(), &["explain", id]);
+    for words in ["asked for venue.report", "placed the exit", &format!("{id} is open, 0.02 to go")] {
+        assert!(told.contains(words), "no {words:?} in\n{told}");
+    }
+}
+
+#[test]
 fn the_sample_bridge_trades_against_its_exchange() {
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: there is no python3");
