@@ -246,6 +246,19 @@ fn market_rows_move_marks_and_fill_nothing() {
 }
 
 #[test]
+fn the_paper_venues_filters_are_not_those_of_a_real_one() {
+    let mut desk = Desk::holding("0.01");
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().percent_price = Some(a("0.1"));
+    assert_eq!(desk.submit(&limit(sell("0.01"), "9000")), ["place o-5.1 sell 0.01 at 9000"]);
+    let open = desk.orders();
+    let before = desk.world.book.clone();
+    let changes = desk.world.bar("6800", "6800", "6800", "6800");
+    desk.world.book = before;
+    desk.line(changes);
+    assert_eq!(desk.orders(), open, "whether it takes an order is the venue's to say");
+}
+
+#[test]
 fn an_order_that_is_to_end_stays_reserved_until_the_venue_says_so() {
     let mut desk = Desk::new();
     desk.submit(&limit(buy("0.02"), "6790"));
