@@ -2,7 +2,7 @@
 
 use super::outbox::{hand_over, owed};
 use super::report::{Reporting, on_report};
-use crate::trading::book::Book;
+use crate::trading::book::{Book, Gap};
 use crate::trading::change::Change;
 use crate::trading::order::OrderRole;
 use crate::trading::risk;
@@ -639,6 +639,13 @@ fn reports_that_are_not_booked() {
         clear(&mut desk);
         assert_eq!(desk.world.book, before);
     }
+    // Whoever is told of a gap is told of the doubt: both are cleared at once.
+    desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
+    let gap = Gap { previous: a("6800"), open: a("5000"), time: desk.world.now };
+    desk.line(vec![Change::SymbolHalted { symbol: btc(), gap }]);
+    let why = desk.world.row_of(&buy("0.01"), "symbol_halt").reason.unwrap();
+    assert!(why.contains("opened at 5000") && why.contains("does not come to"), "{why}");
+    clear(&mut desk);
     // A doubt that stands is not told twice.
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
     assert_eq!(desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err(), "REPORT_OUT_OF_ORDER");
