@@ -253,6 +253,9 @@ fn what_stood_in_the_way_comes_once_it_is_gone() {
         let folder = desk.home().join("spool/outbox/exchange");
         fs::write(&folder, b"in the way").unwrap();
         let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+        let said = spoolgate(&desk.home(), &["run", "--until-idle"]);
+        let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be put there");
+        assert!(common::show(&said).contains(&words), "{}", common::show(&said));
         let open = |desk: &Desk| Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
         let mut home = open(&desk);
         // An idle gate marks what it has published, and nothing behind a mark is written again.

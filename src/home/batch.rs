@@ -405,6 +405,11 @@ impl Home {
                 path.display()
             ),
         };
+        self.tell(note);
+    }
+
+    /// Tells whoever runs the gate.
+    pub(super) fn tell(&mut self, note: String) {
         let event = Event { timestamp: self.ledger_now(), note, changes: Vec::new() };
         match &mut self.on_event {
             Some(hear) => hear(&event),

@@ -296,9 +296,7 @@ impl Home {
     fn put_case_files(&mut self, id: &RequestId, files: &[CaseFile], again: bool) -> Result<(), HomeError> {
         self.case_files_outstanding = true;
         let dir = case_dir(id);
-        files
-            .iter()
-            .try_for_each(|(below, bytes)| self.put_derived(&dir.join(below), bytes, again).map(|_| ()))
+        files.iter().try_for_each(|(below, bytes)| self.put_derived(&dir.join(below), bytes, again))
     }
 
     /// Makes the files of cases durable, if any were written.

@@ -10,15 +10,15 @@ use crate::spool::claim::is_senders_doing;
 use crate::spool::publish::{self, Published as Put};
 
 impl Home {
-    /// Puts a file in its place; `again` compares with what the medium holds. Missing folders are made. Gives whether
-    /// it is there: if something stands in the way, whoever runs the gate is told.
+    /// Puts a file in its place; `again` compares with what the medium holds. Missing folders are made. If something
+    /// stands in the way, whoever runs the gate is told.
     ///
     /// # Errors
     /// What the disk says, other than of what stands in the way.
-    pub(super) fn put_derived(&mut self, path: &Path, bytes: &[u8], again: bool) -> Result<bool, HomeError> {
+    pub(super) fn put_derived(&mut self, path: &Path, bytes: &[u8], again: bool) -> Result<(), HomeError> {
         let put = self.try_derived(path, bytes, again)?;
         self.tell_put(path, &put);
-        Ok(!matches!(put, Put::Blocked(_)))
+        Ok(())
     }
 
     /// The same without telling of what stands in the way.

@@ -26,7 +26,7 @@ impl Home {
         match self.forwarded(line)? {
             Some(Ok(bytes)) => {
                 self.forwarded_outstanding = true;
-                self.put_derived(&path, &bytes, again).map(|_| ())
+                self.put_derived(&path, &bytes, again)
             }
             // One task that cannot be written down must not end the gate, now or at every start.
             Some(Err(why)) => {

@@ -66,8 +66,15 @@ impl Home {
     ) -> Result<(), HomeError> {
         for (path, bytes) in files(seq, record)? {
             self.instructions_outstanding = true;
-            if !self.put_derived(&path, &bytes, again)? {
+            let put = self.try_derived(&path, &bytes, again)?;
+            if let Put::Blocked(error) = put {
+                self.tell(format!(
+                    "the instruction `{}` cannot be put there ({error}); mend its folder, and it is written then",
+                    path.display()
+                ));
                 self.instructions_blocked.insert(path, bytes);
+            } else {
+                self.tell_put(&path, &put);
             }
         }
         Ok(())
