@@ -256,3 +256,32 @@ fn the_portfolio_shows_every_limit_and_what_is_left() {
         assert!(told.contains(check), "{told}");
     }
 }
+
+#[test]
+fn rule_files_that_no_gate_has_loaded_are_told_apart_from_the_rules_in_force() {
+    let scratch = Scratch::with_prices();
+    let said = || {
+        let portfolio = succeed(&scratch.home(), &["portfolio"]);
+        let tested = spoolgate(&scratch.home(), &["selftest"]);
+        assert!(tested.status.success(), "{}", show(&tested));
+        [portfolio, String::from_utf8(tested.stderr).unwrap()]
+    };
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    assert!(said().iter().all(|text| !text.contains("rule file")), "{:?}", said());
+    let path = scratch.home().join("rules/safety.yaml");
+    let rules = fs::read_to_string(&path).unwrap();
+    for (text, words) in [
+        (rules.replace("max_order_value: 1000", "max_order_value: 900 "), "are not in force yet"),
+        (rules.replace("max_order_value", "max_odrer_value"), "no gate has tried to load it yet"),
+    ] {
+        assert_ne!(text, rules);
+        fs::write(&path, text).unwrap();
+        assert!(said().iter().all(|text| text.contains(words)), "{:?}", said());
+    }
+    // A gate has looked: it says so itself, once.
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    assert!(said().iter().all(|text| text.matches("rule file").count() == 1), "{:?}", said());
+    fs::write(&path, rules).unwrap();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    assert!(said().iter().all(|text| !text.contains("rule file")), "{:?}", said());
+}

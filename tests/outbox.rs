@@ -247,6 +247,50 @@ fn what_stands_in_the_way_costs_that_file_only() {
 }
 
 #[test]
+fn what_stood_in_the_way_comes_once_it_is_gone() {
+    for restarts in [false, true] {
+        let mut desk = Desk::new();
+        let folder = desk.home().join("spool/outbox/exchange");
+        fs::write(&folder, b"in the way").unwrap();
+        let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+        let said = spoolgate(&desk.home(), &["run", "--until-idle"]);
+        let words = format!("`spool/outbox/exchange/{entry}.1.json` cannot be put there");
+        assert!(common::show(&said).contains(&words), "{}", common::show(&said));
+        let open = |desk: &Desk| Home::open(&desk.home(), real_seams(&desk.home()).unwrap()).unwrap();
+        let mut home = open(&desk);
+        // An idle gate marks what it has published, and nothing behind a mark is written again.
+        home.mark_published().unwrap();
+        if restarts {
+            drop(home);
+            home = open(&desk);
+        }
+        fs::remove_file(&folder).unwrap();
+        home.write_news().unwrap();
+        assert_eq!(desk.names(), [format!("{entry}.1.json")], "{restarts}");
+        home.mark_published().unwrap();
+        drop(home);
+        fs::remove_dir_all(&folder).unwrap();
+        drop(open(&desk));
+        assert_eq!(desk.names(), [""; 0], "behind the mark it is the bridge's");
+    }
+}
+
+#[test]
+fn what_leaves_at_the_market_is_explained_by_its_line() {
+    let mut desk = Desk::new();
+    let entry = desk.submit("BTC-USD", "buy", "0.02", "btc-range-long");
+    assert_eq!(code(&desk.trade(&entry, "E1", "0.02", "0.02")), "none");
+    let rest = json!({"exec_type": "canceled", "cum_qty": 0});
+    assert_eq!(code(&desk.report(&format!("{entry}-stop"), "E2", rest)), "none");
+    let name = desk.names().into_iter().find(|name| name.contains("flatten")).unwrap();
+    let id = name.strip_suffix(".1.json").unwrap();
+    let told = succeed(&desk.home(), &["explain", id]);
+    for words in ["asked for venue.report", "placed the exit", &format!("{id} is open, 0.02 to go")] {
+        assert!(told.contains(words), "no {words:?} in\n{told}");
+    }
+}
+
+#[test]
 fn the_sample_bridge_trades_against_its_exchange() {
     if Command::new("python3").arg("--version").output().is_err() {
         eprintln!("skipped: there is no python3");

@@ -15,6 +15,7 @@ use spoolgate::host::keyring::{SqliteKeyring, key_id};
 use spoolgate::trading::market::Row;
 use spoolgate::trading::market::row::write_blob;
 use spoolgate::wire::amount::Amount;
+use spoolgate::wire::ids::Leg;
 use spoolgate::wire::signing::{SignKey, sha256_hex};
 
 struct Desk {
@@ -68,11 +69,14 @@ impl Desk {
     fn quote(&self) {
         let mut home = self.open();
         let time_ms = self.place.clock.now().ms();
+        let (open, high, low, close) = (a("6800"), a("6800"), a("6800"), a("6800"));
+        let (open_ms, interval_ms) = (time_ms - 60_000, 60_000);
+        let bar = Row::Bar { open_ms, interval_ms, open, high, low, close, volume: None };
         let row = Row::Quote { time_ms, bid: a("6800"), ask: a("6800.01"), bid_size: None, ask_size: None };
-        let blob = write_blob(&[row]);
+        let blob = write_blob(&[bar, row]);
         let digest = sha256_hex(blob.as_bytes());
         home.keep_blob(&digest, blob.as_bytes()).unwrap();
-        let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1, "file_sha256": digest,
+        let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest,
             "file_name": "f"});
         self.place.ask_as_owner(&format!("rows-{time_ms}"), "market.import", &payload.to_string());
         assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
@@ -214,4 +218,64 @@ fn a_report_is_booked_however_old_it_is() {
     let done = drain(&mut home).unwrap();
     assert!(done[0].answer.error.is_none(), "{done:#?}");
     assert!(home.state().book.orders.is_empty());
+}
+
+#[test]
+fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forever() {
+    let desk = Desk::new();
+    let path = desk.place.root.path().join("rules/safety.yaml");
+    let limits = fs::read_to_string(&path).unwrap();
+    fs::write(&path, limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n").unwrap();
+    let mut home = desk.open();
+    home.begin_watching();
+    let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
+    for _ in 0..70 {
+        desk.place.pass_s(1);
+        drain(&mut home).unwrap();
+    }
+    let flattens =
+        || desk.told().into_iter().filter(|told| told.contains("-flatten.1 place")).collect::<Vec<_>>();
+    assert_eq!(flattens().len(), 1);
+    let reject = |home: &mut Home, exec: &str| {
+        let id = home.state().book.orders.keys().find(|id| id.leg == Leg::Flatten).unwrap().to_string();
+        let payload = json!({"order_id": id, "exec_id": exec, "exec_type": "rejected", "cum_qty": 0,
+            "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
+        desk.place.ask(&desk.bridge, "exchange", exec, "venue.report", &payload.to_string());
+        assert!(drain(home).unwrap()[0].answer.error.is_none());
+        for _ in 0..5 {
+            desk.place.pass_s(1);
+            drain(home).unwrap();
+        }
+    };
+    reject(&mut home, "R1");
+    assert_eq!(flattens().len(), 1, "a person looks first");
+    drop(home);
+    let mut home = desk.open();
+    home.begin_watching();
+    drain(&mut home).unwrap();
+    assert_eq!(flattens().len(), 1, "so it is after a restart");
+    desk.place.ask_as_owner("clear", "halt.clear", r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#);
+    assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    assert_eq!(flattens().len(), 2);
+    reject(&mut home, "R2");
+    assert_eq!(flattens().len(), 2);
+}
+
+#[test]
+fn a_day_that_ends_many_orders_fits_its_lines() {
+    let desk = Desk::new();
+    let path = desk.place.root.path().join("rules/instruments.yaml");
+    let filters = fs::read_to_string(&path).unwrap();
+    fs::write(&path, filters.replace("min_size: 0.001", "min_size: 0.00004")).unwrap();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
+    let day = json!({"price": "6900", "time_in_force": "day"});
+    for n in 0..800 {
+        desk.order(&mut home, &format!("x{n}"), "sell", "0.00004", day.clone());
+    }
+    desk.place.pass_s(86_400);
+    home.write_news().unwrap();
+    assert_eq!(desk.told().iter().filter(|told| told.ends_with(".2 cancel")).count(), 800);
 }

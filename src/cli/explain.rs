@@ -78,10 +78,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             plain(&args.what)
         );
     }
+    let meant = OrderId::parse(&args.what).ok();
     for (nth, (line, record)) in found.into_iter().enumerate() {
         let explained = match record {
-            Record::Decision(decision) => of_decision(&view, line, &decision)?,
-            other => of_other(line, &other),
+            Record::Decision(decision) => of_decision(&view, line, &decision, meant)?,
+            other => of_other(&view, line, &other, meant)?,
         };
         if output.is_json() {
             output.json(&explained)?;
@@ -97,8 +98,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 
 /// The lines meant: by number, by order, by request; what the index does not know is looked for from the first line.
 fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
-    let by_order = OrderId::parse(what).ok().map(|order| order.seq);
-    let seqs = match what.parse().ok().or(by_order) {
+    let order = OrderId::parse(what).ok();
+    let seqs = match what.parse().ok().or(order.map(|order| order.seq)) {
         Some(seq) => vec![seq],
         None => view.request_lines(what)?,
     };
@@ -108,9 +109,12 @@ fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
             found.push((seq, record));
         }
     }
-    let is_of_order = |record: &Record| matches!(record, Record::Decision(decision) if decision.order_id.map(OrderId::entry) == by_order.map(OrderId::of_line));
-    if by_order.is_some() {
-        found.retain(|(_, record)| is_of_order(record));
+    if let Some(order) = order {
+        if found.is_empty() {
+            // The index does not have every line that places orders.
+            found = audit::records(home, &order.seq.to_string())?;
+        }
+        found.retain(|(_, record)| is_of_order(record, order));
         return Ok(found);
     }
     if found.is_empty() {
@@ -123,7 +127,15 @@ fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
     if found.is_empty() { audit::records(home, what) } else { Ok(found) }
 }
 
-fn of_decision(view: &View, line: u64, decision: &Decision) -> Result<Explained> {
+/// Whether a line made the order, by request or not, or is about it.
+fn is_of_order(record: &Record, id: OrderId) -> bool {
+    let is_about = matches!(record, Record::Decision(decision)
+        if decision.order_id.is_some_and(|order| order.entry() == id.entry()));
+    let places = |change: &Change| matches!(change, Change::Book(spoolgate::trading::Change::OrderPlaced(order)) if order.order_id == id);
+    is_about || record.changes().iter().any(places)
+}
+
+fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) -> Result<Explained> {
     let rows = |keep: &dyn Fn(&CheckRow) -> bool| -> Vec<CheckRow> {
         decision.checks.iter().filter(|row| keep(row)).cloned().collect()
     };
@@ -157,15 +169,19 @@ fn of_decision(view: &View, line: u64, decision: &Decision) -> Result<Explained>
         headroom: decision.headroom.clone(),
         warnings: rows(&|row| row.passed && row.reason.is_some()),
         did,
-        since: since(view, line, decision)?,
+        since: since(view, line, decision, meant)?,
         answered_again_as: decision.metadata.replay_of,
     })
 }
 
 /// A line that is about no single request.
-fn of_other(line: u64, record: &Record) -> Explained {
+fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> Result<Explained> {
     let (asked, outcome) = words::record(record);
-    Explained {
+    let since = match meant {
+        Some(order) => of_orders(view, line, record.timestamp(), order, record.changes())?,
+        None => Vec::new(),
+    };
+    Ok(Explained {
         line,
         request_id: None,
         source: None,
@@ -181,13 +197,13 @@ fn of_other(line: u64, record: &Record) -> Explained {
         needs: Vec::new(),
         warnings: Vec::new(),
         did: record.changes().iter().map(words::change).collect(),
-        since: Vec::new(),
+        since,
         answered_again_as: None,
-    }
+    })
 }
 
 /// What became of the orders that this line made or named, as far as the index has it; and of its council case.
-fn since(view: &View, line: u64, decision: &Decision) -> Result<Vec<Event>> {
+fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     if decision.opens_a_case()
         && let Some(id) = decision.request_id.as_deref().and_then(|id| RequestId::parse(id).ok())
@@ -203,12 +219,19 @@ fn since(view: &View, line: u64, decision: &Decision) -> Result<Vec<Event>> {
         };
         events.push(Event { time: None, what });
     }
-    let Some(named) = decision.order_id.filter(|_| decision.status == Status::Success) else {
-        return Ok(events);
-    };
+    let done = decision.status == Status::Success;
+    if let Some(named) = decision.order_id.or(meant).filter(|_| done) {
+        events.extend(of_orders(view, line, decision.timestamp, named, &decision.changes)?);
+    }
+    Ok(events)
+}
+
+/// What became of this order and those that belong to it since line `line` at `from`, which made these changes.
+fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Change]) -> Result<Vec<Event>> {
+    let mut events = Vec::new();
     let entry = named.entry();
     let is_of_entry = |id: OrderId| id.entry() == entry;
-    let fills = view.fills_since(decision.timestamp)?;
+    let fills = view.fills_since(from)?;
     for fill in fills.iter().filter(|fill| is_of_entry(fill.order_id)) {
         let fee = fill.fee.normalized();
         let realised = match fill.realised.is_zero() {
@@ -226,7 +249,7 @@ fn since(view: &View, line: u64, decision: &Decision) -> Result<Vec<Event>> {
     }
     for id in [entry, entry.stop(), entry.target(), entry.flatten()] {
         let open = view.state.book.orders.get(&id);
-        let planned = decision.changes.iter().find_map(|change| match change {
+        let planned = changes.iter().find_map(|change| match change {
             Change::Book(spoolgate::trading::Change::OrderPlaced(order)) if order.order_id == id => {
                 order.trigger
             }

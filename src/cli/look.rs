@@ -7,6 +7,8 @@ use spoolgate::gate::record::Event;
 use spoolgate::gate::state::Halt;
 use spoolgate::gate::{Change, State, portfolio};
 use spoolgate::home::read::{self, View, real_seams};
+use spoolgate::rules::load::load;
+use spoolgate::rules::{Bundle, Rulebook};
 use spoolgate::trading::order::{Fill, OrderRole};
 use spoolgate::trading::usage::LimitUse;
 use spoolgate::trading::views::{self, OrderView, PortfolioState};
@@ -39,6 +41,25 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
 pub fn rules_fault(state: &State) -> Option<String> {
     let fault = state.rulebook.fault.as_ref()?;
     Some(format!("rule file {fault}: entries are refused, exits go on"))
+}
+
+/// That the rule files are others than those in force, or cannot be used, where no gate has said so yet: whoever has
+/// just edited them must not take what is shown for their effect.
+pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
+    let in_force = |bundle: &Bundle| bundle.hash() == view.rulebook.hash;
+    let is_same = load(home).and_then(|bundle| {
+        let is_same = in_force(&bundle);
+        if is_same { Ok(true) } else { Rulebook::compile(&bundle).map(|_| false) }
+    });
+    match is_same {
+        Ok(true) => None,
+        Ok(false) => Some(
+            "the rule files were changed and are not in force yet; `spoolgate run --until-idle` loads them, as a watcher does"
+                .to_owned(),
+        ),
+        Err(_) if view.state.rulebook.fault.is_some() => None,
+        Err(fault) => Some(format!("rule file {fault}: no gate has tried to load it yet; older rules are in force")),
+    }
 }
 
 /// Everything that closes entries of somebody, for people.
@@ -114,6 +135,7 @@ pub fn portfolio(home: &Path, output: &Output) -> Result<Exit> {
         print_limits(&portfolio.limits, output)?;
         let reasons = why_closed(&view.state);
         reasons.iter().try_for_each(|reason| output.line(&super::output::plain(reason)))?;
+        rules_apart(home, &view).iter().try_for_each(|apart| output.line(&super::output::plain(apart)))?;
     }
     Ok(Exit::Success)
 }

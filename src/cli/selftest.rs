@@ -44,6 +44,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(fault) = look::rules_fault(&view.state) {
         output.remark(&format!("{fault}; the last good rules were tried"));
     }
+    if let Some(apart) = look::rules_apart(home, &view) {
+        output.remark(&format!("{apart}; those in force were tried"));
+    }
     let is_bad = !report.ok || (args.strict && !report.never_binds.is_empty());
     Ok(if is_bad { Exit::Refused } else { Exit::Success })
 }

@@ -15,7 +15,7 @@ use crate::trading::absent;
 use crate::trading::views::UnheardView;
 use crate::wire::admin::Heartbeat;
 use crate::wire::code::Code;
-use crate::wire::ids::Principal;
+use crate::wire::ids::{Leg, Principal};
 use crate::wire::time::Time;
 
 /// What is known of silent agents.
@@ -141,7 +141,7 @@ pub fn trip(
 }
 
 /// The next position that the switch closes at the market, by an order of the line `seq`: of strategies none of whose
-/// agents is left.
+/// agents is left, and of symbols where no order like it waits for a person to look.
 pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option<Vec<state::Change>> {
     let liquidates = |name: &Principal| {
         let tripped = state.dead_man.tripped.get(name);
@@ -159,7 +159,11 @@ pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option
         let first = agents.peek().map(|rule| rule.name.clone());
         first.filter(|_| agents.all(|rule| liquidates(&rule.name)))
     };
-    let positions = state.book.positions.values();
+    // What a venue has dropped once it would drop again, as often as it is sent; what went otherwise may have filled.
+    let is_stuck = |symbol| {
+        state.book.doubted_symbols.get(symbol).is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten)
+    };
+    let positions = state.book.positions.values().filter(|position| !is_stuck(&position.symbol));
     let mut orders = positions.filter_map(|position| {
         let agent = last_of(position)?;
         absent::close_at_market(&state.book, position, &agent, seq, now)

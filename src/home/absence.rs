@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::batch::Pending;
+use super::batch::{CHANGES_PER_LINE, Pending};
 use super::open::{Home, HomeError};
 use crate::gate::record::{Event, Record};
 use crate::gate::{Change, dead_man, outbox};
@@ -13,9 +13,6 @@ use crate::wire::time::Time;
 /// Between two looks at most this much counts, milliseconds: a watcher looks every second, so what lies in between was
 /// spent stopped or in one long piece of work, and requests may be waiting that long.
 const LOOK_MS_MAX: u64 = 10_000;
-
-/// Most changes in one line: many orders may have to be cancelled.
-const CHANGES_PER_LINE: usize = 100;
 
 /// What this process has seen.
 #[derive(Debug, Default)]

@@ -39,6 +39,8 @@ const OUTSTANDING_MAX: usize = 1024;
 const OUTSTANDING_ONE_SHOT: usize = 256;
 /// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
 const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Most changes of a line that is about no request: many orders may end at once, and it has to fit.
+pub(super) const CHANGES_PER_LINE: usize = 100;
 /// A batch is closed when its lines have this many bytes.
 const BATCH_LINE_BYTES: usize = 1024 * 1024;
 
@@ -117,10 +119,14 @@ impl Home {
         }
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
-        let changes = outbox::of_line(&self.state.book, day.into_iter().map(Change::Book).collect(), now);
-        if !changes.is_empty() {
-            let note = "a new day".to_owned();
-            self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
+        let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
+        for part in day.chunks(CHANGES_PER_LINE) {
+            let changes = outbox::of_line(&self.state.book, part.to_vec(), now);
+            // An order at a venue that is ending already ends no second time.
+            if !changes.is_empty() {
+                let note = "a new day".to_owned();
+                self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
+            }
         }
         Ok(())
     }
@@ -143,6 +149,7 @@ impl Home {
         let now = self.ledger_now();
         self.cases_decided = 0;
         self.look();
+        self.retry_instructions()?;
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();
@@ -398,6 +405,11 @@ impl Home {
                 path.display()
             ),
         };
+        self.tell(note);
+    }
+
+    /// Tells whoever runs the gate.
+    pub(super) fn tell(&mut self, note: String) {
         let event = Event { timestamp: self.ledger_now(), note, changes: Vec::new() };
         match &mut self.on_event {
             Some(hear) => hear(&event),
@@ -420,12 +432,15 @@ impl Home {
     }
 
     /// Makes all answers durable, says so in the ledger and snapshots the state, so that the next start has
-    /// nothing to compare and little to fold.
+    /// nothing to compare and little to fold. Not while an instruction for a bridge cannot be written: what is marked is
+    /// never written again.
     ///
     /// # Errors
     /// [`HomeError`].
     pub fn mark_published(&mut self) -> Result<(), HomeError> {
-        if let Some(up_to) = self.outstanding.last_key_value().map(|(seq, _)| *seq) {
+        self.retry_instructions()?;
+        let outstanding = self.outstanding.last_key_value().map(|(seq, _)| *seq);
+        if let Some(up_to) = outstanding.filter(|_| self.instructions_blocked.is_empty()) {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;

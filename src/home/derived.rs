@@ -10,11 +10,22 @@ use crate::spool::claim::is_senders_doing;
 use crate::spool::publish::{self, Published as Put};
 
 impl Home {
-    /// Puts a file in its place; `again` compares with what the medium holds. Missing folders are made.
+    /// Puts a file in its place; `again` compares with what the medium holds. Missing folders are made. If something
+    /// stands in the way, whoever runs the gate is told.
     ///
     /// # Errors
     /// What the disk says, other than of what stands in the way.
     pub(super) fn put_derived(&mut self, path: &Path, bytes: &[u8], again: bool) -> Result<(), HomeError> {
+        let put = self.try_derived(path, bytes, again)?;
+        self.tell_put(path, &put);
+        Ok(())
+    }
+
+    /// The same without telling of what stands in the way.
+    ///
+    /// # Errors
+    /// What the disk says, other than of that.
+    pub(super) fn try_derived(&self, path: &Path, bytes: &[u8], again: bool) -> Result<Put, HomeError> {
         let put = if again { publish::publish_again } else { publish::publish };
         let disk = self.seams.disk.as_ref();
         let done = match put(disk, path, bytes) {
@@ -29,12 +40,10 @@ impl Home {
             }
             other => other,
         };
-        let done = match done {
-            Err(error) if is_in_the_way(&error) => Put::Blocked(error),
-            other => other.map_err(|source| HomeError::disk(path, source))?,
-        };
-        self.tell_put(path, &done);
-        Ok(())
+        match done {
+            Err(error) if is_in_the_way(&error) => Ok(Put::Blocked(error)),
+            other => other.map_err(|source| HomeError::disk(path, source)),
+        }
     }
 
     /// Makes everything below a folder durable.

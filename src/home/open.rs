@@ -190,6 +190,8 @@ pub struct Home {
     pub(super) forwarded_outstanding: bool,
     /// Whether instructions were written that are not known to be durable.
     pub(super) instructions_outstanding: bool,
+    /// Instructions that something stood in the way of: until they are there nothing is marked as published.
+    pub(super) instructions_blocked: BTreeMap<PathBuf, Vec<u8>>,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -398,6 +400,7 @@ impl Home {
             case_files_outstanding: false,
             forwarded_outstanding: false,
             instructions_outstanding: false,
+            instructions_blocked: BTreeMap::new(),
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,

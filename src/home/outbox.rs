@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::open::{Home, HomeError};
 use crate::gate::record::{Event, Record};
 use crate::gate::{Change, outbox};
+use crate::spool::publish::Published as Put;
 use crate::trading::order::{Instruction, Verb};
 use crate::wire::amount::Amount;
 use crate::wire::ids::{OrderId, Symbol};
@@ -65,7 +66,29 @@ impl Home {
     ) -> Result<(), HomeError> {
         for (path, bytes) in files(seq, record)? {
             self.instructions_outstanding = true;
-            self.put_derived(&path, &bytes, again)?;
+            let put = self.try_derived(&path, &bytes, again)?;
+            if let Put::Blocked(error) = put {
+                self.tell(format!(
+                    "the instruction `{}` cannot be put there ({error}); mend its folder, and it is written then",
+                    path.display()
+                ));
+                self.instructions_blocked.insert(path, bytes);
+            } else {
+                self.tell_put(&path, &put);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tries again to write what something stood in the way of.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub(super) fn retry_instructions(&mut self) -> Result<(), HomeError> {
+        for (path, bytes) in std::mem::take(&mut self.instructions_blocked) {
+            if let Put::Blocked(_) = self.try_derived(&path, &bytes, true)? {
+                self.instructions_blocked.insert(path, bytes);
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::change::Change;
 use super::order::{AtVenue, Fill, HeldAt, Order, OrderRole, Position};
 use crate::rules::rulebook::DUPLICATE_WINDOW_S_MAX;
 use crate::wire::amount::Amount;
-use crate::wire::ids::OrderId;
+use crate::wire::ids::{Leg, OrderId};
 use crate::wire::orders::Side;
 
 /// Most accepted entries remembered for duplicates and rates.
@@ -136,7 +136,12 @@ impl Book {
                 Ok(())
             }
             Change::SymbolDoubted { symbol, doubt } => {
-                self.doubted_symbols.entry(symbol.clone()).or_insert_with(|| doubt.clone());
+                // The first doubt stands, unless this one is about what was to leave at the market: it is more urgent, and
+                // keeps the dead man's switch from sending another.
+                let stands = self.doubted_symbols.entry(symbol.clone()).or_insert_with(|| doubt.clone());
+                if doubt.order_id.leg == Leg::Flatten {
+                    *stands = doubt.clone();
+                }
                 Ok(())
             }
             Change::MarketMoved { symbol, earlier, last, quote, reached } => {

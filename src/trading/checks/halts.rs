@@ -142,16 +142,17 @@ pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> Finding {
 /// The symbol is not halted by an implausible gap.
 pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> Finding {
     let gap = subject.book.halted_symbols.get(facts.symbol());
-    let fault = gap.map(|gap| {
+    let gap = gap.map(|gap| {
         format!(
             "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
             gap.open, gap.previous, gap.time
         )
     });
-    let doubt = subject.book.doubted_symbols.get(facts.symbol());
-    let fault = fault.or_else(|| {
-        let what = |doubt: &Doubt| format!("book and venue may differ since {}: {}", doubt.at, doubt.what);
-        doubt.map(|doubt| format!("{}; a person looks and clears it", what(doubt)))
+    let doubt = subject.book.doubted_symbols.get(facts.symbol()).map(|Doubt { at, what, .. }| {
+        format!("book and venue may differ since {at}: {what}; a person looks and clears it")
     });
+    // Whoever clears one clears both, so both are said.
+    let faults: Vec<String> = gap.into_iter().chain(doubt).collect();
+    let fault = (!faults.is_empty()).then(|| faults.join("; besides, "));
     Finding::yes_no(fault, STATE)
 }

@@ -26,6 +26,7 @@ impl Run<'_> {
             let came = order.accepted_at <= start && before.is_none_or(|before| order.accepted_at > before);
             let begun = !order.filled.is_zero() || order.triggered;
             order.symbol == self.instrument.symbol
+                && order.at_venue.is_none()
                 && of_person
                 && order.order_id.leg == Leg::Order
                 && came

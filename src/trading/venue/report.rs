@@ -114,6 +114,9 @@ fn impossible(order: &Order, venue: &AtVenue, report: &VenueReport) -> Option<St
         ExecEvent::Working { version } if version > venue.version => {
             Some(format!("version {version} of `{id}` was never instructed; {} is the newest", venue.version))
         }
+        ExecEvent::Working { version } if venue.sizes.last().is_none_or(|(last, _)| version > *last) => {
+            Some(format!("version {version} of `{id}` says to cancel it: the venue cannot work that"))
+        }
         _ if report.cum_qty > venue.most() => {
             Some(format!("`{id}` is of {} at most, {} cannot have filled", venue.most(), report.cum_qty))
         }

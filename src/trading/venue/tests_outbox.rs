@@ -2,7 +2,7 @@
 
 use super::outbox::{hand_over, owed};
 use super::report::{Reporting, on_report};
-use crate::trading::book::Book;
+use crate::trading::book::{Book, Gap};
 use crate::trading::change::Change;
 use crate::trading::order::OrderRole;
 use crate::trading::risk;
@@ -243,6 +243,19 @@ fn market_rows_move_marks_and_fill_nothing() {
     assert_eq!(desk.line(verdict.changes), [""; 0]);
     desk.world.wait(1000);
     assert_eq!(fills(&desk.world.quote("200", "200.2")).len(), 1);
+}
+
+#[test]
+fn the_paper_venues_filters_are_not_those_of_a_real_one() {
+    let mut desk = Desk::holding("0.01");
+    desk.world.rules.instruments.get_mut(&btc()).unwrap().percent_price = Some(a("0.1"));
+    assert_eq!(desk.submit(&limit(sell("0.01"), "9000")), ["place o-5.1 sell 0.01 at 9000"]);
+    let open = desk.orders();
+    let before = desk.world.book.clone();
+    let changes = desk.world.bar("6800", "6800", "6800", "6800");
+    desk.world.book = before;
+    desk.line(changes);
+    assert_eq!(desk.orders(), open, "whether it takes an order is the venue's to say");
 }
 
 #[test]
@@ -626,6 +639,13 @@ fn reports_that_are_not_booked() {
         clear(&mut desk);
         assert_eq!(desk.world.book, before);
     }
+    // Whoever is told of a gap is told of the doubt: both are cleared at once.
+    desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
+    let gap = Gap { previous: a("6800"), open: a("5000"), time: desk.world.now };
+    desk.line(vec![Change::SymbolHalted { symbol: btc(), gap }]);
+    let why = desk.world.row_of(&buy("0.01"), "symbol_halt").reason.unwrap();
+    assert!(why.contains("opened at 5000") && why.contains("does not come to"), "{why}");
+    clear(&mut desk);
     // A doubt that stands is not told twice.
     desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err();
     assert_eq!(desk.try_trade("o-1", "0.01", "0.02", "1").unwrap_err(), "REPORT_OUT_OF_ORDER");
@@ -768,4 +788,16 @@ fn a_position_on_paper_is_left_on_paper() {
     desk.world.bar("6800", "6810", "6790", "6800");
     assert_eq!(desk.world.position(), Amount::ZERO);
     assert!(desk.world.row_of(&pending, "instrument_allowed").passed);
+}
+
+#[test]
+fn a_version_that_says_to_cancel_is_none_that_the_venue_can_work() {
+    let mut desk = Desk::new();
+    desk.submit(&limit(buy("0.02"), "6790"));
+    assert_eq!(desk.cancel("o-1").last().unwrap(), "cancel o-1.2 buy 0.02 at 6790");
+    let works = r#""exec_type":"replaced","version":2,"cum_qty":0"#;
+    assert_eq!(desk.report("o-1", works).unwrap_err(), "REPORT_IMPOSSIBLE; doubted BTC-USD");
+    assert_eq!(desk.orders(), ["o-1 0.02/0 ending"]);
+    // What it was told before it may still fill.
+    assert_eq!(desk.trade("o-1", "0.02", "0.02", "6790")[0], "filled o-1 buy 0.02@6790");
 }
