@@ -96,7 +96,7 @@ class Exchange:
         size, filled, is_open = Decimal(order[0]), Decimal(order[1]), order[2]
         if is_cancel:
             # Filled to its old size, it may be larger by now for all that the gate knows.
-            if is_open or filled == size:
+            if is_open or filled >= size:
                 db.execute("UPDATE orders SET open = 0 WHERE id = ?", [order_id])
                 self.tell(order_id, "canceled")
         elif is_open:
@@ -106,7 +106,8 @@ class Exchange:
                 [told["size"], told["price"], told["trigger"], filled < wanted, order_id],
             )
             self.tell(order_id, "replaced", version=told["version"])
-        elif filled == size and filled < Decimal(told["size"]):
+        elif size <= filled < Decimal(told["size"]):
+            # Also where it was made smaller than it had filled: the gate takes what is left for covered until it hears.
             self.tell(order_id, "rejected", text="it had filled before")
 
     def tell(self, order_id, exec_type, **rest):

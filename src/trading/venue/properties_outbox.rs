@@ -70,7 +70,7 @@ impl Naive {
             (Verb::Cancel, Some(order)) => {
                 let was_open = std::mem::replace(&mut order.is_open, false);
                 // Filled as it was before, it may be larger by now for all that the gate knows.
-                if was_open || order.filled == order.size {
+                if was_open || order.filled >= order.size {
                     self.report(id, r#""exec_type":"canceled""#);
                 }
             }
@@ -87,8 +87,8 @@ impl Naive {
                 order.is_open = !is_over;
                 self.report(id, &format!(r#""exec_type":"replaced","version":{}"#, told.version));
             }
-            // It was filled as it was before, and cannot grow any more.
-            (_, Some(order)) if order.filled < told.size && order.filled == order.size => {
+            // It was filled as it was before, or had filled more than it was then made, and cannot grow any more.
+            (_, Some(order)) if order.filled < told.size && order.filled >= order.size => {
                 self.report(id, r#""exec_type":"rejected","text":"too late""#);
             }
             // It was over before: what ended it is on its way.
@@ -286,4 +286,30 @@ proptest! {
         }
         both.settle();
     }
+}
+
+/// A stop that was made smaller than it had filled by then, and larger again, is over at the venue, and the gate has to
+/// hear of it: it would take what is left for covered.
+#[test]
+fn a_stop_that_shrank_below_its_fills_and_grows_again() {
+    let mut both = Both { desk: Desk::new(), naive: Naive::new(), booked: Amount::ZERO };
+    for kind_and_size in [
+        (0, 185),
+        (6, 0),
+        (9, 252),
+        (9, 14),
+        (2, 14),
+        (6, 0),
+        (9, 4),
+        (14, 0),
+        (14, 0),
+        (9, 0),
+        (14, 0),
+        (6, 0),
+        (9, 108),
+    ] {
+        let nth = u8::from(kind_and_size == (9, 4)) * 43;
+        both.step((kind_and_size.0, nth, kind_and_size.1));
+    }
+    both.settle();
 }
