@@ -285,7 +285,9 @@ fn what_leaves_at_the_market_is_explained_by_its_line() {
     let name = desk.names().into_iter().find(|name| name.contains("flatten")).unwrap();
     let id = name.strip_suffix(".1.json").unwrap();
     let told = succeed(&desk.home(), &["explain", id]);
-    for words in ["asked for venue.report", "placed the exit", &format!("{id} is open, 0.02 to go")] {
+    let instructed = format!("told `exchange` to place {id} (version 1)");
+    let words = ["asked for venue.report", "placed the exit", &instructed];
+    for words in words.into_iter().chain([format!("{id} is open, 0.02 to go").as_str()]) {
         assert!(told.contains(words), "no {words:?} in\n{told}");
     }
 }

@@ -3,7 +3,7 @@
 use spoolgate::gate::record::{CheckRow, Decision, Status};
 use spoolgate::gate::{Change, Record};
 use spoolgate::trading;
-use spoolgate::trading::order::{OrderEnd, OrderRole};
+use spoolgate::trading::order::{OrderEnd, OrderRole, Verb};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::orders::{CancelOrder, SubmitOrder, TightenStop};
 
@@ -166,6 +166,26 @@ fn of_book(change: &trading::Change) -> String {
         trading::Change::StrategyCleared { strategy } => format!("strategy `{strategy}` may enter again"),
         trading::Change::SymbolCleared { symbol } => format!("entries in `{symbol}` go on"),
         trading::Change::DrawdownCleared { peak } => format!("the drawdown counts from {}", shown(*peak)),
+        trading::Change::OrderEnding { order_id, .. } => {
+            format!("{order_id} is to end; it stays reserved until its venue says that it has")
+        }
+        trading::Change::Instructed(told) => {
+            let what = match told.instruction {
+                Verb::Place => "place",
+                Verb::Replace => "replace",
+                Verb::Cancel => "cancel",
+            };
+            format!("told `{}` to {what} {} (version {})", told.bridge, told.order_id, told.version)
+        }
+        trading::Change::VenueReported { order_id, bridge, exec_id, .. } => {
+            format!("`{bridge}` reported on {order_id} ({exec_id})")
+        }
+        trading::Change::SymbolDoubted { symbol, doubt } => {
+            format!("entries in `{symbol}` wait for a person: {}", doubt.what)
+        }
+        trading::Change::ThesisRefuted { slug, price, .. } => {
+            format!("the market refuted the thesis `{slug}` at {}", shown(*price))
+        }
         other => named(other),
     }
 }
