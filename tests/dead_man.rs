@@ -179,6 +179,9 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     desk.ask("trend-bot", "held", "portfolio.get", "{}");
     let held = desk.place.disk.get("spool/in/held.json").unwrap();
     desk.place.disk.drop_file("spool/in/held.json");
+    desk.ask("trend-bot", "late", "order.cancel", r#"{"order_id":"o-999998"}"#);
+    let late = desk.place.disk.get("spool/in/late.json").unwrap();
+    desk.place.disk.drop_file("spool/in/late.json");
     assert_eq!(drain(&mut home).unwrap()[0].decision.metadata.code, Some(Code::ChecksFailed));
     watch(&desk, &mut home, 50_000);
     assert!(!is_tripped(&home));
@@ -196,6 +199,10 @@ fn any_new_request_is_a_sign_of_life_and_neither_a_copy_nor_a_stale_one_is() {
     desk.place.disk.put("spool/in/held.json", &held);
     let outcome = drain(&mut home).unwrap().pop().unwrap();
     assert_eq!(outcome.decision.metadata.code, Some(Code::TimestampStale));
+    // Nor does a cancel, which is carried out a day late.
+    desk.place.disk.put("spool/in/late.json", &late);
+    let outcome = drain(&mut home).unwrap().pop().unwrap();
+    assert_eq!(outcome.decision.metadata.code, Some(Code::ChecksFailed));
     watch(&desk, &mut home, 20_000);
     assert!(is_tripped(&home));
 }

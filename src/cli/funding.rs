@@ -1,10 +1,9 @@
 //! `spoolgate market funding` and `market rate`: what is due of a file of funding rates, or one rate, charged by a signed
 //! request.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use serde::Serialize;
 use spoolgate::host::clock::{Clock, SystemClock};
 use spoolgate::trading::market::{self, Rate, RateReport};
@@ -14,6 +13,7 @@ use spoolgate::wire::ids::{Principal, Symbol};
 use spoolgate::wire::time::Time;
 
 use super::handover;
+use super::market::read_file;
 use super::output::{Output, plain};
 
 /// Charge what is due of a file of funding rates.
@@ -87,7 +87,7 @@ struct FileReport<'a> {
 
 /// Runs `market funding`.
 pub fn from_file(home: &Path, args: &FileArgs, output: &Output) -> Result<Exit> {
-    let bytes = fs::read(&args.file).with_context(|| format!("file `{}`", args.file.display()))?;
+    let bytes = read_file(&args.file)?;
     let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let (rates, report) = market::import_rates(&name, &bytes, args.symbol_in_file.as_deref())?;
     let last_due = market::last_due(SystemClock::default().now());

@@ -1,6 +1,7 @@
 //! `spoolgate market`: files of prices and funding rates into the ledger, by signed requests; and what is known.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -20,6 +21,9 @@ use super::{funding, handover, market_show};
 
 /// Rows in one request: what one decision can take without its lines growing too large.
 pub const ROWS_PER_REQUEST: usize = 2000;
+
+/// Largest file that is read.
+const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -96,10 +100,22 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
 }
 
+/// A file of rows, bounded: what is named may be a device that never ends.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let shown = || format!("file `{}`", path.display());
+    let mut bytes = Vec::new();
+    let file = File::open(path).with_context(shown)?;
+    file.take(FILE_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).with_context(shown)?;
+    if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
+        bail!("{} has more than {FILE_BYTES_MAX} bytes; split it", shown());
+    }
+    Ok(bytes)
+}
+
 fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let symbol = Symbol::parse(&args.symbol)?;
     let principal = Principal::parse(&args.principal)?;
-    let bytes = fs::read(&args.file).with_context(|| format!("file `{}`", args.file.display()))?;
+    let bytes = read_file(&args.file)?;
     let name = args.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let options = Options {
         interval_ms: args.interval.as_deref().map(market::parse_interval).transpose()?,

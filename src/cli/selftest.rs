@@ -15,7 +15,7 @@ use super::output::{Output, short};
 /// Trip every check on a scratch copy of the rules.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 every check trips, 1 a check lets everything pass or nothing (with --strict also: a limit can never\nbind). Nothing of the home is written; a gate may be running."
+    after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 every check trips, 1 a check lets everything pass or nothing, or the rule files are not those in\nforce (with --strict also: a limit can never bind). Nothing of the home is written; a gate may be running."
 )]
 pub struct Args {
     /// Also end with 1 where a limit can never bind.
@@ -41,13 +41,16 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         true => output.json(&report)?,
         false => print(&report, output)?,
     }
-    if let Some(fault) = look::rules_fault(&view.state) {
+    let (fault, apart) = (look::rules_fault(&view.state), look::rules_apart(home, &view));
+    if let Some(fault) = &fault {
         output.remark(&format!("{fault}; the last good rules were tried"));
     }
-    if let Some(apart) = look::rules_apart(home, &view) {
+    if let Some(apart) = &apart {
         output.remark(&format!("{apart}; those in force were tried"));
     }
-    let is_bad = !report.ok || (args.strict && !report.never_binds.is_empty());
+    // What people have written is not what was tried.
+    let is_apart = fault.is_some() || apart.is_some();
+    let is_bad = !report.ok || is_apart || (args.strict && !report.never_binds.is_empty());
     Ok(if is_bad { Exit::Refused } else { Exit::Success })
 }
 

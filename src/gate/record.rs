@@ -19,6 +19,9 @@ use crate::wire::ids::{OrderId, Principal, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::time::Time;
 
+/// How old an exit, cancel or tighten may be to say that its sender is there, milliseconds.
+const LIFE_AGE_MAX_MS: i64 = 300_000;
+
 /// First line of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -496,9 +499,15 @@ impl Decision {
     }
 
     /// Who has shown by it to be there: whoever signed it, but neither by a copy of an earlier request nor by one that
-    /// somebody has held back.
+    /// somebody has held back. Exits, cancels and tightens are carried out a day late; that late nobody is there.
     pub fn is_sign_of_life_of(&self) -> Option<&str> {
-        let is_fresh = self.metadata.replay_of.is_none() && self.metadata.code != Some(Code::TimestampStale);
+        let is_late = || {
+            let signed = self.requested_at.as_deref().and_then(|text| Time::parse(text).ok());
+            signed.is_none_or(|signed| self.timestamp.since_ms(signed).saturating_abs() > LIFE_AGE_MAX_MS)
+        };
+        let is_fresh = self.metadata.replay_of.is_none()
+            && self.metadata.code != Some(Code::TimestampStale)
+            && (self.lane != Lane::Protected || !is_late());
         self.source.as_deref().filter(|_| is_fresh && self.uses_up_its_id())
     }
 

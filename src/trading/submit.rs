@@ -12,6 +12,10 @@ use crate::rules::instruments::Instrument;
 use crate::wire::amount::Amount;
 use crate::wire::orders::{OrderType, SubmitOrder, TimeInForce};
 
+/// Most own entries that an exit cancels, so that its line is never too long for the ledger. An exit that crosses more
+/// still goes ahead.
+const CROSSED_MAX: usize = 100;
+
 /// Decides an order. An accepted entry brings its protective stop with it, and its target if it names one, both of
 /// size 0 until it fills; an accepted exit cancels the own resting entries that it would trade with.
 pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
@@ -30,6 +34,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
         }
         _ => {
             let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
+            let crossed = crossed.take(CROSSED_MAX);
             let mut changes: Vec<Change> =
                 crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
             let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));

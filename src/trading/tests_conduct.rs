@@ -351,3 +351,23 @@ fn rows_that_come_late_are_counted_when_they_happened() {
     assert!(world.row_of(&nth("buy", 1), "cooldown").passed);
     assert!(!world.row_of(&nth("buy", 1), "repeated_execution").passed);
 }
+
+#[test]
+fn an_exit_that_crosses_very_many_own_entries_still_fits_its_line() {
+    let mut world = World::holding("0.01");
+    let resting = world.accepted(&limit(market_order("trend", "BTC-USD", "buy", "0.01", "6690", 1), "6790"));
+    let (entry, stop) = (world.book.orders[&resting].clone(), world.book.orders[&resting.stop()].clone());
+    for n in 10_000..10_500 {
+        let order_id = OrderId::of_line(n);
+        for order in [
+            super::order::Order { order_id, ..entry.clone() },
+            super::order::Order { order_id: order_id.stop(), ..stop.clone() },
+        ] {
+            world.book.orders.insert(order.order_id, order);
+        }
+    }
+    let verdict = world.ask(&limit(sell("0.01"), "6780"));
+    assert!(verdict.accepted, "{:#?}", failed(&verdict));
+    assert!(serde_json::to_vec(&verdict.changes).unwrap().len() < 40_000);
+    assert_eq!(verdict.changes.iter().filter(|change| change.ended().is_some()).count(), 200);
+}
