@@ -35,7 +35,7 @@ pub struct Facts {
     /// Volume of the last bar over the mean volume of the 20 before it. All 21 must be known, with volumes, and the last
     /// fresh.
     pub volume_ratio: Option<Amount>,
-    /// Realised volatility of one bar: see [`volatility`]. The last bar must be fresh.
+    /// Realised volatility of one bar: `sqrt(sum(r_i^2) / 20)` over its last 20 simple returns. The last bar must be fresh.
     pub volatility: Option<Amount>,
     /// The last funding rate, if it was due within 16 hours.
     pub funding_rate: Option<Amount>,
