@@ -66,9 +66,7 @@ impl Window {
         let is_old = |(at, _): &&(i64, u32)| second.saturating_sub(*at) > WINDOW_S;
         self.counts.iter().take_while(is_old).fold(self.total, |left, (_, old)| left.saturating_sub(*old))
     }
-}
 
-impl Window {
     /// When fewer than `most` of what counts now still count, milliseconds since the epoch.
     fn room_at_ms(&self, second: i64, most: u32) -> i64 {
         let mut left = self.within(second);

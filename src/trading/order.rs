@@ -91,6 +91,29 @@ impl Order {
         self.at_venue.as_ref()?.ending
     }
 
+    /// A market order, where this one stands, that has `size` of what it made leave at once. Nobody was told of it yet.
+    pub(super) fn leaving(&self, order_id: OrderId, side: Side, size: Amount, accepted_at: Time) -> Order {
+        Order {
+            order_id,
+            side,
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at,
+            time_in_force: TimeInForce::Gtc,
+            at_venue: self
+                .at_venue
+                .as_ref()
+                .map(|venue| AtVenue::new(venue.bridge.clone(), venue.multiplier)),
+            ..self.clone()
+        }
+    }
+
     /// Whether it belongs to this strategy's position in this symbol.
     pub fn is_of(&self, strategy: &StrategyName, symbol: &Symbol) -> bool {
         self.strategy == *strategy && self.symbol == *symbol

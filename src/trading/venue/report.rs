@@ -13,7 +13,7 @@ use crate::trading::order::{AtVenue, Fill, Liquidity, Order, OrderEnd, OrderRole
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::ids::{Leg, OrderId, Principal, Symbol};
-use crate::wire::orders::{OrderType, TimeInForce};
+use crate::wire::orders::OrderType;
 use crate::wire::time::Time;
 use crate::wire::venue::{ExecEvent, Gone, TradeLiquidity, VenueReport};
 
@@ -366,22 +366,8 @@ impl<'a> Booking<'a> {
     fn leave(&mut self, size: Amount) -> Result<(), VenueError> {
         let key = (self.order.symbol.clone(), self.order.strategy.clone());
         let Some(held) = self.run.book.positions.get(&key) else { return Ok(()) };
-        let at_venue = self.order.at_venue.as_ref();
-        self.run.emit(Change::OrderPlaced(Order {
-            order_id: OrderId::of_line(self.by.seq).flatten(),
-            side: held.closing_side(),
-            role: OrderRole::Exit,
-            order_type: OrderType::Market,
-            size,
-            filled: Amount::ZERO,
-            price: None,
-            trigger: None,
-            triggered: false,
-            thesis_slug: None,
-            accepted_at: self.run.now,
-            time_in_force: TimeInForce::Gtc,
-            at_venue: at_venue.map(|venue| AtVenue::new(venue.bridge.clone(), venue.multiplier)),
-            ..self.order.clone()
-        }))
+        let (order_id, side) = (OrderId::of_line(self.by.seq).flatten(), held.closing_side());
+        let leaving = self.order.leaving(order_id, side, size, self.run.now);
+        self.run.emit(Change::OrderPlaced(leaving))
     }
 }

@@ -9,7 +9,6 @@ use crate::trading::order::{Order, OrderEnd, OrderRole};
 use crate::trading::risk::stops_of;
 use crate::wire::amount::Amount;
 use crate::wire::ids::OrderId;
-use crate::wire::orders::{OrderType, TimeInForce};
 
 impl Run<'_> {
     /// Settles after `order` (as it was before the fill) filled `opened` in its own direction and
@@ -109,21 +108,8 @@ impl Run<'_> {
         self.emit(Change::OrderRefused { order_id: entry.order_id.stop(), reason, at })?;
         self.retire(entry.order_id.target())?;
         self.close(entry.order_id, OrderEnd::Cancelled)?;
-        self.emit(Change::OrderPlaced(Order {
-            order_id: entry.order_id.flatten(),
-            side: entry.side.opposite(),
-            role: OrderRole::Exit,
-            order_type: OrderType::Market,
-            size: opened,
-            filled: Amount::ZERO,
-            price: None,
-            trigger: None,
-            triggered: false,
-            thesis_slug: None,
-            accepted_at: self.row_time,
-            time_in_force: TimeInForce::Gtc,
-            ..entry.clone()
-        }))
+        let (order_id, side) = (entry.order_id.flatten(), entry.side.opposite());
+        self.emit(Change::OrderPlaced(entry.leaving(order_id, side, opened, self.row_time)))
     }
 
     /// Takes what the stops protect beyond the position from the oldest first.
