@@ -46,7 +46,8 @@ impl fmt::Display for Window {
 }
 
 impl Minute {
-    fn parse(text: &str) -> Option<Minute> {
+    /// Reads `HH:MM`.
+    pub fn parse(text: &str) -> Option<Minute> {
         let (hours, minutes) = text.split_once(':')?;
         let number = |digits: &str| {
             let is_two = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -55,6 +56,11 @@ impl Minute {
         let minute = number(minutes).filter(|minute| *minute < 60)?;
         let minutes = number(hours)?.checked_mul(60)?.checked_add(minute)?;
         (minutes < DAY_MINUTES).then_some(Minute(minutes))
+    }
+
+    /// Minutes since 00:00.
+    pub fn minutes(self) -> u32 {
+        self.0
     }
 
     fn ms(self) -> i64 {

@@ -11,6 +11,7 @@ pub mod load;
 pub mod principals;
 pub mod rates;
 pub mod roles;
+pub mod rule;
 pub mod rulebook;
 pub mod safety;
 pub mod strategies;

@@ -10,6 +10,7 @@ use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
+use super::rule::RuleSet;
 use super::safety::Safety;
 use super::strategies::{Strategy, StrategyStatus};
 use super::theses::{self, Thesis};
@@ -91,6 +92,8 @@ pub struct Rulebook {
     pub roles: Roles,
     /// Admission policies by domain. There is no default.
     pub admission: BTreeMap<Domain, Policy>,
+    /// Rules and the sets that they refer to.
+    pub ruleset: RuleSet,
 }
 
 impl Rulebook {
@@ -108,6 +111,7 @@ impl Rulebook {
         let mut rates = None;
         let mut roles = None;
         let mut policies = BTreeMap::new();
+        let (mut rules, mut sets) = (Vec::new(), Vec::new());
         for (path, text) in &bundle.files {
             match path.as_str() {
                 "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
@@ -125,6 +129,10 @@ impl Rulebook {
                         let thesis = theses::read(path, text)?;
                         same_name(path, stem, thesis.slug.as_str())?;
                         theses_by_slug.insert(thesis.slug.clone(), thesis);
+                    } else if is_below(path, "rules/core/") || is_below(path, "rules/active/") {
+                        rules.push((path.as_str(), text.as_str()));
+                    } else if is_below(path, "rules/sets/") {
+                        sets.push((path.as_str(), text.as_str()));
                     } else if let Some(domain) = admission::domain_of(path) {
                         policies.insert(domain?, Policy::read(path, text)?);
                     } else {
@@ -151,6 +159,7 @@ impl Rulebook {
             rates,
             roles,
             admission: policies,
+            ruleset: RuleSet::compile(rules, sets)?,
         };
         book.check_references()?;
         book.check_concerns()?;
@@ -271,6 +280,11 @@ fn resolve_concern(path: &str, strategy: &mut Strategy) -> Result<(), RulebookEr
         }
     };
     Ok(())
+}
+
+/// Whether the path is that of a rule file in this folder itself.
+fn is_below(path: &str, folder: &str) -> bool {
+    stem_below(path, folder, ".yaml").is_some()
 }
 
 fn stem_below<'a>(path: &'a str, folder: &str, ending: &str) -> Option<&'a str> {

@@ -71,6 +71,10 @@ names! {
     StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
     /// A thesis.
     ThesisSlug, "thesis slug", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    /// A rule; its file has the same name.
+    RuleId, "rule id", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    /// A set of values that rules refer to; its file has the same name.
+    SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
     /// A tenant, a surface or a policy profile of admission: a part of a path, never more.
     DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 64

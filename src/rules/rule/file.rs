@@ -1,0 +1,359 @@
+//! A rule file as it is written, and as proposals carry it.
+
+use std::fmt;
+
+use serde::de::{self, Deserializer, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
+
+use super::set::Provenance;
+use crate::rules::rulebook::RulebookError;
+use crate::rules::yaml;
+use crate::wire::amount::Amount;
+use crate::wire::ids::{Principal, RuleId, StrategyName};
+use crate::wire::time::Time;
+
+/// Significant digits of a bare number that a reader of floats keeps without loss.
+const BARE_DIGITS_MAX: usize = 15;
+
+/// Whether a rule is in force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleStatus {
+    /// It is.
+    Active,
+    /// It is evaluated and logged, and blocks nothing.
+    Shadow,
+    /// It is not, for now.
+    Suspended,
+    /// It is not, for good; `lesson` says why, so that it is not proposed again.
+    Retired,
+}
+
+/// What a rule does when all of its conditions hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Then {
+    /// Only says so.
+    Warn,
+    /// Holds the request until a person approves it.
+    Hold,
+    /// Refuses it.
+    Reject,
+}
+
+/// What a rule applies to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scope {
+    /// One action or several.
+    #[serde(deserialize_with = "one_or_many")]
+    pub action: Vec<String>,
+    /// Strategies; absent: all.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Vec<StrategyName>>,
+    /// Senders; absent: all.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub principal: Option<Vec<Principal>>,
+}
+
+/// Operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Op {
+    /// Equal.
+    Eq,
+    /// Not equal.
+    Neq,
+    /// Greater.
+    Gt,
+    /// Greater or equal.
+    Gte,
+    /// Less.
+    Lt,
+    /// Less or equal.
+    Lte,
+    /// In a list or named set.
+    In,
+    /// Not in it.
+    NotIn,
+    /// Its domain is in a list or named set of hosts.
+    DomainIn,
+    /// Its domain is not.
+    DomainNotIn,
+    /// It has a link whose host is not in a list or named set of hosts.
+    LinksNotIn,
+    /// A regular expression matches somewhere in it.
+    Matches,
+    /// None does.
+    NotMatches,
+    /// The sender never had this value accepted before.
+    FirstSeen,
+    /// The request leaves it out.
+    Absent,
+    /// The request has it.
+    Present,
+}
+
+/// A single value as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Scalar {
+    /// A bare number.
+    Number(Amount),
+    /// Yes or no.
+    Flag(bool),
+    /// Text.
+    Text(String),
+}
+
+/// What a condition compares with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Operand {
+    /// One value, or the name of a set.
+    One(Scalar),
+    /// A list.
+    Many(Vec<Scalar>),
+}
+
+/// A condition as it is written.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConditionFile {
+    /// A field of the whitelist; with `[]` behind it where that is an array.
+    pub field: String,
+    /// The operator.
+    pub op: Op,
+    /// What it compares with.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub value: Option<Operand>,
+    /// The least that a proposal may set `value` to.
+    #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    pub min: Option<Amount>,
+    /// The most that a proposal may set `value` to.
+    #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    pub max: Option<Amount>,
+    /// Seconds that `history.*` looks back.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub window_s: Option<u32>,
+    /// The field that `history.sum` and `history.distinct` are of.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub of: Option<String>,
+    /// With `seen`, entries of a named set count that were only seen.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub provenance: Option<Provenance>,
+}
+
+/// What a rule is meant to achieve, for `rules efficacy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hypothesis {
+    /// What should get better, such as `win_rate`.
+    pub metric: String,
+    /// Of which trades.
+    pub population: String,
+    /// What it was before.
+    #[serde(deserialize_with = "crate::wire::amount::yaml::required")]
+    pub baseline_value: Amount,
+    /// Over how many.
+    pub baseline_sample: u32,
+    /// After how many more it is looked at again.
+    pub review_after_n: u32,
+}
+
+/// `rules/core/<id>.yaml` or `rules/active/<id>.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RuleFile {
+    /// Its id; equals the file name.
+    pub id: RuleId,
+    /// Whether it is in force.
+    pub status: RuleStatus,
+    /// What it applies to.
+    pub applies_to: Scope,
+    /// Every one of these must hold.
+    pub when: Vec<ConditionFile>,
+    /// What it does then.
+    pub then: Then,
+    /// What is said then; `{field}` is replaced by the field's value.
+    pub message: String,
+    /// When it was made.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub created: Option<Time>,
+    /// What it was made from: a trade, a proposal.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub created_from: Option<String>,
+    /// What it is meant to achieve.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub hypothesis: Option<Hypothesis>,
+    /// What was learnt, of a retired rule.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    pub lesson: Option<String>,
+}
+
+impl RuleFile {
+    /// Reads YAML, or JSON, which is YAML.
+    ///
+    /// # Errors
+    /// [`RulebookError`] with the line.
+    pub fn read(path: &str, text: &str) -> Result<RuleFile, RulebookError> {
+        if let Some(line) = line_of_long_number(text) {
+            let message = format!(
+                "a bare number of more than {BARE_DIGITS_MAX} digits; put it in quotes, so that none is lost"
+            );
+            return Err(RulebookError::new(path, Some(line), message));
+        }
+        yaml::read(path, text)
+    }
+
+    /// The file's text, the same for the same rule.
+    ///
+    /// # Errors
+    /// What the writer says.
+    pub fn to_yaml(&self) -> Result<String, String> {
+        serde_yaml::to_string(self).map_err(|error| error.to_string())
+    }
+}
+
+/// The first line, from 1, that holds `what`.
+pub fn line_of(text: &str, what: &str) -> Option<usize> {
+    text.lines().position(|line| line.contains(what)).map(|at| at.saturating_add(1))
+}
+
+/// The line of a number with a point and more digits than a float keeps, that does not stand behind a quote.
+fn line_of_long_number(text: &str) -> Option<usize> {
+    text.lines().position(has_long_number).map(|at| at.saturating_add(1))
+}
+
+fn has_long_number(line: &str) -> bool {
+    let mut before = ' ';
+    let mut rest = line;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        before = rest.get(..start).and_then(|head| head.chars().last()).unwrap_or(before);
+        let tail = rest.get(start..).unwrap_or_default();
+        let end = tail.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(tail.len());
+        let number = tail.get(..end).unwrap_or_default();
+        let digits = number.bytes().filter(u8::is_ascii_digit).count();
+        if number.contains('.') && digits > BARE_DIGITS_MAX && !matches!(before, '"' | '\'') {
+            return true;
+        }
+        before = number.chars().last().unwrap_or(before);
+        rest = tail.get(end..).unwrap_or_default();
+    }
+    false
+}
+
+fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct Actions;
+    impl<'de> Visitor<'de> for Actions {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an action or a list of actions")
+        }
+
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<String>, E> {
+            Ok(vec![text.to_owned()])
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<String>, A::Error> {
+            let mut actions = Vec::new();
+            while let Some(action) = list.next_element()? {
+                actions.push(action);
+            }
+            Ok(actions)
+        }
+    }
+    deserializer.deserialize_any(Actions)
+}
+
+fn bound<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Amount>, D::Error> {
+    crate::wire::amount::yaml::required(deserializer).map(Some)
+}
+
+/// Reads scalars; the list is read by [`Operand`].
+struct ScalarVisitor;
+
+impl Visitor<'_> for ScalarVisitor {
+    type Value = Scalar;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number, a text, true or false")
+    }
+
+    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Scalar, E> {
+        Ok(Scalar::Flag(flag))
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Scalar, E> {
+        self.visit_str(&number.to_string()).and_then(as_number)
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Scalar, E> {
+        self.visit_str(&number.to_string()).and_then(as_number)
+    }
+
+    /// Up to 15 digits come back as they were written; files with longer ones are refused before.
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Scalar, E> {
+        self.visit_str(&number.to_string()).and_then(as_number)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Scalar, E> {
+        Ok(Scalar::Text(text.to_owned()))
+    }
+}
+
+fn as_number<E: de::Error>(scalar: Scalar) -> Result<Scalar, E> {
+    match scalar {
+        Scalar::Text(text) => Amount::parse_wire(&text).map(Scalar::Number).map_err(E::custom),
+        other => Ok(other),
+    }
+}
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Scalar, D::Error> {
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+impl<'de> Deserialize<'de> for Operand {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Operand, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Operand;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, a text, true, false, or a list of these")
+            }
+
+            fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Operand, E> {
+                ScalarVisitor.visit_bool(flag).map(Operand::One)
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Operand, E> {
+                ScalarVisitor.visit_i64(number).map(Operand::One)
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Operand, E> {
+                ScalarVisitor.visit_u64(number).map(Operand::One)
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Operand, E> {
+                ScalarVisitor.visit_f64(number).map(Operand::One)
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Operand, E> {
+                ScalarVisitor.visit_str(text).map(Operand::One)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Operand, A::Error> {
+                let mut values = Vec::new();
+                while let Some(value) = list.next_element()? {
+                    values.push(value);
+                }
+                Ok(Operand::Many(values))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

@@ -1,0 +1,23 @@
+//! One language for every contract: rules that refuse, hold or warn, over facts of a fixed list. Data, not code, and
+//! one compiled form for whoever decides and whoever proves.
+
+pub mod entries;
+pub mod evaluate;
+pub mod fact;
+pub mod field;
+pub mod file;
+pub mod host;
+pub mod ranges;
+pub mod ruleset;
+pub mod set;
+pub mod test;
+
+pub use entries::Entries;
+pub use evaluate::{Around, Finding, Truth};
+pub use fact::{Fact, Value};
+pub use field::{Field, Reading};
+pub use file::{RuleFile, RuleStatus, Then};
+pub use ranges::Ranges;
+pub use ruleset::{Condition, Guard, Program, RuleSet};
+pub use set::NamedSet;
+pub use test::{Members, Test};

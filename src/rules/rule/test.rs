@@ -1,0 +1,135 @@
+//! What a condition asks of a fact. The same form decides requests and is calculated with in proofs.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use regex::Regex;
+
+use super::evaluate::{Around, Truth};
+use super::fact::{Fact, Value};
+use super::field::Kind;
+use super::host;
+use super::ranges::Ranges;
+use super::set::NamedSet;
+
+/// A list of texts, or a named set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Listed in the rule itself, normalised.
+    Listed(BTreeSet<String>),
+    /// A named set.
+    Named {
+        /// The set.
+        set: Arc<NamedSet>,
+        /// Whether entries count that were only seen.
+        seen_too: bool,
+    },
+}
+
+/// A regular expression; two are the same if their texts are.
+#[derive(Clone, Debug)]
+pub struct Pattern(pub Regex);
+
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Pattern) -> bool {
+        self.0.as_str() == other.0.as_str()
+    }
+}
+
+impl Eq for Pattern {}
+
+/// What a condition asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Test {
+    /// The number is in these ranges.
+    Number(Ranges),
+    /// It is yes, or no.
+    Flag(bool),
+    /// The text, folded by its kind, is among these (or, if not `is_in`, is not).
+    Member {
+        /// How the text is folded.
+        kind: Kind,
+        /// Among which.
+        of: Members,
+        /// Whether it is to be among them.
+        is_in: bool,
+    },
+    /// The domain of the text is among these hosts (or is not).
+    Domain {
+        /// Among which.
+        of: Members,
+        /// Whether it is to be among them.
+        is_in: bool,
+    },
+    /// The text has a link whose host is not among these.
+    LinksNotIn(Members),
+    /// The expression matches somewhere in the text (or, if not `wanted`, nowhere).
+    Matches {
+        /// The expression.
+        pattern: Pattern,
+        /// Whether it is to match.
+        wanted: bool,
+    },
+    /// The request leaves the field out.
+    Absent,
+    /// The request has the field.
+    Present,
+}
+
+impl Members {
+    /// Whether the folded text is among them.
+    pub fn holds(&self, text: &str, around: &Around) -> bool {
+        match self {
+            Members::Listed(listed) => listed.contains(text),
+            Members::Named { set, seen_too } => {
+                set.holds(text, around.now, *seen_too)
+                    || around.entries.holds(&set.name, text, around.now, around.task)
+            }
+        }
+    }
+}
+
+impl Test {
+    /// What it says of a fact. An array asks every element: true if it is of any, else unknown if it is of any.
+    pub fn of(&self, fact: &Fact, around: &Around) -> Truth {
+        match (self, fact) {
+            (Test::Absent, Fact::Absent) | (Test::Present, Fact::Known(_)) => Truth::True,
+            (Test::Absent, Fact::Many(values)) => Truth::of(values.is_empty()),
+            (Test::Present, Fact::Many(values)) => Truth::of(!values.is_empty()),
+            (_, Fact::Unknown(_)) => Truth::Unknown,
+            (_, Fact::Absent) => Truth::False,
+            (_, Fact::Known(value)) => self.of_value(value, around),
+            (_, Fact::Many(values)) => {
+                values.iter().map(|value| self.of_value(value, around)).max().unwrap_or(Truth::False)
+            }
+        }
+    }
+
+    /// What it says of one value.
+    pub fn of_value(&self, value: &Value, around: &Around) -> Truth {
+        let among = |text: Option<Cow<'_, str>>, of: &Members, is_in: bool| {
+            text.map_or(Truth::Unknown, |text| Truth::of(of.holds(&text, around) == is_in))
+        };
+        match (self, value) {
+            (Test::Number(ranges), Value::Number(number)) => Truth::of(ranges.holds(*number)),
+            (Test::Flag(wanted), Value::Flag(flag)) => Truth::of(wanted == flag),
+            (Test::Member { kind, of, is_in }, Value::Text(text)) => among(kind.fold(text), of, *is_in),
+            (Test::Domain { of, is_in }, Value::Text(text)) => {
+                among(host::domain_of(text).map(Cow::Owned), of, *is_in)
+            }
+            (Test::LinksNotIn(of), Value::Text(text)) => {
+                let links = host::links_of(text);
+                let outside = links.into_iter().map(|host| among(host.map(Cow::Owned), of, false));
+                outside.max().unwrap_or(Truth::False)
+            }
+            (Test::Matches { pattern, wanted }, Value::Text(text)) => {
+                Truth::of(pattern.0.is_match(text) == *wanted)
+            }
+            (Test::Absent, _) => Truth::False,
+            (Test::Present, _) => Truth::True,
+            // A fact of another kind than its field's says nothing; what says nothing holds nothing up but exits.
+            _ => Truth::Unknown,
+        }
+    }
+}
