@@ -9,6 +9,7 @@ pub mod hours;
 pub mod instruments;
 pub mod load;
 pub mod principals;
+pub mod proof;
 pub mod rates;
 pub mod roles;
 pub mod rule;
