@@ -7,6 +7,7 @@ pub mod command;
 pub mod evidence;
 pub mod hours;
 pub mod instruments;
+pub mod lint;
 pub mod load;
 pub mod principals;
 pub mod rates;
