@@ -9,6 +9,7 @@ pub mod dead_man;
 pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
+pub mod facts;
 pub mod handle;
 mod market;
 pub mod outbox;
