@@ -5,6 +5,7 @@ pub mod admission;
 pub mod bundle;
 pub mod command;
 pub mod evidence;
+pub mod golden;
 pub mod hours;
 pub mod instruments;
 pub mod lint;
