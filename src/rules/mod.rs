@@ -11,6 +11,7 @@ pub mod instruments;
 pub mod lint;
 pub mod load;
 pub mod principals;
+pub mod proof;
 pub mod rates;
 pub mod roles;
 pub mod rule;
