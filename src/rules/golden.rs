@@ -127,8 +127,7 @@ pub struct Report {
 }
 
 /// The facts that a request gives by itself, in the order of the readings; none: it does not give it.
-pub type Computed<'a> =
-    &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, String>;
+pub type Computed<'a> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, String>;
 
 impl Expect {
     fn of(then: Option<Then>) -> Expect {
@@ -173,10 +172,11 @@ impl Covered {
 impl Report {
     /// Whole percent of what could be seen of rules and conditions that was.
     pub fn percent(&self) -> u32 {
-        let (seen, all) =
-            self.coverage.values().map(Covered::seen).fold((0_u32, 0_u32), |(seen, all), (a, b)| {
-                (seen.saturating_add(a), all.saturating_add(b))
-            });
+        let (seen, all) = self
+            .coverage
+            .values()
+            .map(Covered::seen)
+            .fold((0_u32, 0_u32), |(seen, all), (a, b)| (seen.saturating_add(a), all.saturating_add(b)));
         seen.saturating_mul(100).checked_div(all).unwrap_or(100)
     }
 }
@@ -315,7 +315,8 @@ fn judge(
     if tried.got != case.expect {
         tried.faults.push(format!("expected {}, is {}", case.expect, tried.got));
     }
-    let wants = [(&case.rules, &tried.rules, ""), (case.shadow.as_ref().unwrap_or(&shadow), &shadow, " in shadow")];
+    let wants =
+        [(&case.rules, &tried.rules, ""), (case.shadow.as_ref().unwrap_or(&shadow), &shadow, " in shadow")];
     for (wanted, acting, how) in wants {
         for id in wanted.iter().filter(|id| !acting.contains(id)) {
             let why = match rules.rules.get(id) {
@@ -341,10 +342,9 @@ fn why_not(
         return "it does not apply to this action, or is suspended".to_owned();
     };
     let of = |slot: usize| facts.get(slot);
-    let failed = guard
-        .conditions
-        .iter()
-        .find(|condition| of(condition.slot).is_some_and(|fact| condition.test.of(fact, around) == Truth::False));
+    let failed = guard.conditions.iter().find(|condition| {
+        of(condition.slot).is_some_and(|fact| condition.test.of(fact, around) == Truth::False)
+    });
     match failed.and_then(|condition| Some((program.readings.get(condition.slot)?, of(condition.slot)?))) {
         Some((reading, fact)) => format!("`{}` is {}", name_of(reading), show(reading, fact)),
         None => match status {
@@ -465,7 +465,10 @@ fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, String> 
             && (field.actions.is_empty() || field.actions.contains(&case.action.as_str()))
     });
     field.map(Reading::Field).ok_or_else(|| {
-        format!("no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` lists them", case.action)
+        format!(
+            "no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` lists them",
+            case.action
+        )
     })
 }
 

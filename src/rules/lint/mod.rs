@@ -1,15 +1,17 @@
 //! Everything that is wrong with rule files and sets, not only the first of it. The gate itself refuses a rulebook over
 //! the first; people who write rules want to see all.
 
+pub mod meaning;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::rule::file::{ConditionFile, Operand, Scalar};
-use super::rule::ruleset::Rule;
-use super::rule::set::SetFile;
-use super::rule::{NamedSet, RuleFile, RuleSet};
-use super::rulebook::RulebookError;
-use super::yaml;
+use crate::rules::rule::file::{ConditionFile, Operand, Scalar};
+use crate::rules::rule::ruleset::Rule;
+use crate::rules::rule::set::SetFile;
+use crate::rules::rule::{NamedSet, RuleFile, RuleSet};
+use crate::rules::rulebook::RulebookError;
+use crate::rules::yaml;
 use crate::wire::ids::{RuleId, SetName};
 
 /// One fault of a file.
@@ -179,7 +181,7 @@ fn names_one_of(condition: &ConditionFile, names: &BTreeSet<String>) -> bool {
 
 /// The set that a condition names, if its value is a single text and its operator takes a list.
 pub fn named_set(condition: &ConditionFile) -> Option<SetName> {
-    use super::rule::file::Op;
+    use crate::rules::rule::file::Op;
     match (condition.op, &condition.value) {
         (
             Op::In | Op::NotIn | Op::DomainIn | Op::DomainNotIn | Op::LinksNotIn,
