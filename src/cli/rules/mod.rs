@@ -11,6 +11,7 @@ use anyhow::Result;
 use spoolgate::wire::code::Exit;
 
 use super::output::Output;
+pub use folder::Folder;
 
 /// The commands.
 #[derive(clap::Subcommand)]
