@@ -1,9 +1,12 @@
 //! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
 
+mod diff;
+mod facts;
 mod fields;
 mod folder;
 mod lint;
 mod test;
+mod witness;
 
 use std::path::Path;
 
@@ -22,6 +25,8 @@ pub enum Command {
     Lint(lint::Args),
     /// Try the golden cases in rules/tests.
     Test(test::Args),
+    /// Say where one rulebook stands to another: tighter, looser, or neither.
+    Diff(diff::Args),
 }
 
 /// Runs a command.
@@ -30,5 +35,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Diff(args) => diff::run(home, args, output),
     }
 }
