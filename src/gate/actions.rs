@@ -236,6 +236,10 @@ impl ActionRule {
         ActionRule { freshness, ..self }
     }
 
+    const fn ruled(self, rules_apply: &'static str) -> ActionRule {
+        ActionRule { rules_apply, ..self }
+    }
+
     const fn counted(self, rate: Rate) -> ActionRule {
         ActionRule { rate, ..self }
     }
@@ -244,7 +248,6 @@ impl ActionRule {
 /// Every action.
 pub const ACTIONS: &[ActionRule] = &[
     ActionRule {
-        rules_apply: "entries",
         admission: Admission::Entries,
         ..rule(
             Action::OrderSubmit,
@@ -255,6 +258,7 @@ pub const ACTIONS: &[ActionRule] = &[
         )
         .aged(Freshness::ByClass)
         .counted(Rate::ByClass)
+        .ruled("entries")
     },
     rule(Action::OrderCancel, "order.cancel", "CancelOrder", "order_id", AGENT)
         .in_lane(Lane::Protected)
@@ -278,6 +282,7 @@ pub const ACTIONS: &[ActionRule] = &[
             "request_id, timestamp, proposer, change_type, context, artifacts?, returns?, trial_returns?",
             SPEAKERS,
         )
+        .ruled("yes")
     },
     rule(
         Action::CouncilVerdict,
@@ -286,8 +291,8 @@ pub const ACTIONS: &[ActionRule] = &[
         "request_id, request_sha256, verdict",
         SPEAKERS,
     ),
-    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS),
-    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS),
+    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS).ruled("yes"),
+    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS).ruled("yes"),
     rule(Action::AdmissionCheck, "admission.check", "AdmissionCheck", "envelope, forward?", SPEAKERS),
     rule(Action::AdmissionHealth, "admission.health", "AdmissionHealth", "(none)", ANYBODY),
     rule(Action::AdmissionCacheClear, "admission.cache_clear", "ClearPolicyCache", "(none)", SPEAKERS),
@@ -309,6 +314,7 @@ pub const ACTIONS: &[ActionRule] = &[
     )
     .in_lane(Lane::Control)
     .counted(Rate::UnlessSafer)
+    .ruled("unless it only makes safer")
     },
     rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
     rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
