@@ -7,14 +7,14 @@ use std::fmt::Write;
 use serde_json::{Value as Json, json};
 
 use super::actions::{Lane, Rules};
-use super::facts::facts;
+use super::facts::{Source, is_by_size};
 use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Payload, Refusal, escaped};
 use crate::admission::receipt::{Phase, Reason};
 use crate::control::registry::makes_safer;
 use crate::rules::rule::evaluate::{Around, Finding, Truth};
-use crate::rules::rule::field::Reading;
-use crate::rules::rule::{Fact, Program, RuleStatus, Then, Value};
+use crate::rules::rule::field::{self, Field, Reading};
+use crate::rules::rule::{Fact, Guard, Program, RuleStatus, Then, Value};
 use crate::trading::checks::Subject;
 use crate::trading::class::{self, Class};
 use crate::trading::headroom::headroom_under;
@@ -96,11 +96,26 @@ pub(super) fn carry_out(
     };
     let root = of_body.and_then(|body| body.envelope.causality.as_ref()).map(|found| &found.root_task_id);
     let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(root) };
-    let ruled = rule(program, &facts(turn, authentic, &program.readings), &around);
+    let mut source = Source::new(turn, authentic);
+    let facts = source.facts(&program.readings);
+    let ruled = rule(program, &facts, &around, &|field| source.fact(&Reading::Field(field)));
     Ok(match (&body.payload, outcome.verdict) {
         (Payload::Submit(order), Some(verdict)) => {
-            let refused = |size: Amount| refusal_at(turn, authentic, order, program, &around, size);
-            let verdict = judge_order(turn, authentic, order, verdict, &ruled, &refused);
+            let capacity = class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
+            let mut facts = facts;
+            let mut refused = |size: Amount| {
+                if class::classify(size, capacity) == Class::Exit {
+                    return None;
+                }
+                source.resize(size);
+                for (reading, fact) in program.readings.iter().zip(&mut facts) {
+                    if is_by_size(reading) {
+                        *fact = source.fact(reading);
+                    }
+                }
+                blocking(program, &facts, &around).map(|guard| guard.id.to_string())
+            };
+            let verdict = judge_order(turn, authentic, order, verdict, &ruled, &mut refused);
             let changes = if verdict.accepted { outcome.changes } else { Vec::new() };
             Outcome { verdict: Some(verdict), changes, facts: Some(ruled.facts), ..outcome }
         }
@@ -108,13 +123,18 @@ pub(super) fn carry_out(
     })
 }
 
-/// What the rules of a program say.
-pub fn rule(program: &Program, facts: &[Fact<'_>], around: &Around<'_>) -> Ruled {
+/// What the rules of a program say. `other` finds fields that messages name and no condition reads.
+pub fn rule<'a>(
+    program: &Program,
+    facts: &[Fact<'a>],
+    around: &Around<'_>,
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+) -> Ruled {
     let findings = program.findings(facts, around);
     let act = findings.iter().filter_map(Finding::act).max();
     let held = findings.iter().filter(|finding| finding.act() == Some(Then::Hold));
     let holds = held.map(|finding| finding.guard.id.clone()).collect();
-    let rows = findings.iter().map(|finding| row(program, facts, finding)).collect();
+    let rows = findings.iter().map(|finding| row(program, facts, other, finding)).collect();
     Ruled { rows: shortened(rows), act, holds, facts: noted(&program.readings, facts) }
 }
 
@@ -132,7 +152,7 @@ fn judge_order(
     order: &SubmitOrder,
     mut verdict: Verdict,
     ruled: &Ruled,
-    refused: &dyn Fn(Amount) -> Option<String>,
+    refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Verdict {
     if ruled.blocks() || !verdict.accepted {
         verdict.headroom = Some(turn.in_context(authentic, Some(&order.strategy), |context| {
@@ -145,30 +165,13 @@ fn judge_order(
     verdict
 }
 
-/// The first rule that would keep the same order of another size from being carried out.
-fn refusal_at(
-    turn: &Turn<'_>,
-    authentic: &Authentic,
-    order: &SubmitOrder,
-    program: &Program,
-    around: &Around<'_>,
-    size: Amount,
-) -> Option<String> {
-    let capacity = class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
-    if class::classify(size, capacity) == Class::Exit {
-        return None;
-    }
-    let body = authentic.body.as_ref().ok()?;
-    let payload = Payload::Submit(SubmitOrder { size, ..order.clone() });
-    let trial = Authentic { body: Ok(Body { payload, ..body.clone() }), ..authentic.clone() };
-    let facts = facts(turn, &trial, &program.readings);
-    let acts = |then: Then| then != Then::Warn;
-    let acting = program.guards.iter().find(|guard| {
+/// The first rule that keeps a request with these facts from being carried out.
+fn blocking<'p>(program: &'p Program, facts: &[Fact<'_>], around: &Around<'_>) -> Option<&'p Guard> {
+    program.guards.iter().find(|guard| {
         guard.status == RuleStatus::Active
-            && acts(guard.then)
-            && guard.truth(&facts, around) != Truth::False
-    });
-    acting.map(|guard| guard.id.to_string())
+            && guard.then != Then::Warn
+            && guard.truth(facts, around) != Truth::False
+    })
 }
 
 /// Anything but an order: the rows beside its body; nothing of it is done if a rule refuses it.
@@ -193,7 +196,12 @@ fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
     Outcome { judged: Some(Judged { refusal, ..judged }), receipt, facts, ..Outcome::default() }
 }
 
-fn row(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> CheckResult {
+fn row<'a>(
+    program: &Program,
+    facts: &[Fact<'a>],
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+    finding: &Finding<'_>,
+) -> CheckResult {
     let guard = finding.guard;
     let ordered = guard.conditions.iter().find(|condition| condition.threshold.is_some());
     let reading = ordered.and_then(|condition| program.readings.get(condition.slot));
@@ -203,7 +211,7 @@ fn row(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> CheckRes
         Some(Reading::FirstSeen(_)) | None => "bool",
     };
     let said = || {
-        let message = message(&guard.message, &program.readings, facts);
+        let message = message(&guard.message, &program.readings, facts, other);
         let missing = if finding.truth == Truth::Unknown { missing(program, facts, finding) } else { None };
         escaped(&missing.map_or_else(|| message.clone(), |missing| format!("{missing}; {message}")))
     };
@@ -246,7 +254,12 @@ fn missing(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> Opti
 }
 
 /// A rule's message with `{field}` replaced by the field's value.
-fn message(template: &str, readings: &[Reading], facts: &[Fact<'_>]) -> String {
+fn message<'a>(
+    template: &str,
+    readings: &[Reading],
+    facts: &[Fact<'a>],
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+) -> String {
     let mut text = String::new();
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
@@ -256,12 +269,13 @@ fn message(template: &str, readings: &[Reading], facts: &[Fact<'_>]) -> String {
             let slot = readings.iter().position(|reading| match reading {
                 Reading::Field(field) => field.name == wanted,
                 other => other.to_string() == wanted,
-            })?;
-            Some((facts.get(slot)?, after))
+            });
+            let read = slot.and_then(|slot| facts.get(slot).map(shown));
+            Some((read.or_else(|| Some(shown(&other(field::find(wanted)?))))?, after))
         });
         match named {
-            Some((fact, after)) => {
-                text.push_str(&shown(fact));
+            Some((value, after)) => {
+                text.push_str(&value);
                 rest = after;
             }
             None => {

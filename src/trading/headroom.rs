@@ -38,7 +38,7 @@ pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
 pub fn headroom_under(
     subject: &Subject,
     rows: &[CheckResult],
-    refused: &dyn Fn(Amount) -> Option<String>,
+    refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Headroom {
     let found = headroom(subject, rows);
     if found.max_size.is_zero() {
@@ -49,8 +49,12 @@ pub fn headroom_under(
     let Some(lot) = subject.instrument.and_then(|instrument| lot_of(instrument.lot)) else {
         return nothing(binding);
     };
-    let size_of = |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
-    let refusal = |lots: u64| size_of(lots).map_or_else(|| Some("arithmetic_range".to_owned()), refused);
+    let size_of =
+        |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
+    let mut refusal = |lots: u64| match size_of(lots) {
+        Some(size) => refused(size),
+        None => Some("arithmetic_range".to_owned()),
+    };
     if let Some(first) = refusal(1) {
         return nothing(first);
     }
