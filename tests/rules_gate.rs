@@ -191,7 +191,7 @@ fn no_rulebook_refuses_what_makes_things_safer() {
         let mut home = desk.open();
         desk.bar(&mut home, "6800", "6800");
         let refused = more(&desk, &mut home);
-        assert_eq!(code(&refused), Some(Code::RuleRefused), "{:?}", failed(&refused));
+        assert!(failed(&refused).contains(&"never-0".to_owned()), "{:?}", failed(&refused));
         assert!(refused.decision.body().unwrap().len() < 60_000);
         if count > 1 {
             let last = refused.decision.checks.last().unwrap();

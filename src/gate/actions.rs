@@ -190,6 +190,14 @@ pub enum Action {
     KeysRotate,
     /// The end of a key.
     KeysRevoke,
+    /// A held request may be done.
+    ApprovalGrant,
+    /// A held request may not be done.
+    ApprovalDeny,
+    /// A value is in a set for one task.
+    GrantAdd,
+    /// It is no more.
+    GrantEnd,
 }
 
 /// One row of the table.
@@ -388,6 +396,18 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::KeysRotate, "keys.rotate", "RotateKey", "principal, key_id, algorithm, others_end", HUMAN)
         .in_lane(Lane::Control),
     rule(Action::KeysRevoke, "keys.revoke", "RevokeKey", "key_id, reason", HUMAN).in_lane(Lane::Control),
+    rule(
+        Action::ApprovalGrant,
+        "approval.grant",
+        "GrantApproval",
+        "id, request_sha256, reason?, remember?",
+        HUMAN,
+    )
+    .in_lane(Lane::Control),
+    rule(Action::ApprovalDeny, "approval.deny", "DenyApproval", "id, request_sha256, reason?", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::GrantAdd, "grant.add", "AddGrant", "set, value, task, expires_at", HUMAN).in_lane(Lane::Control),
+    rule(Action::GrantEnd, "grant.end", "EndGrant", "set, value, task?", HUMAN).in_lane(Lane::Control),
 ];
 
 /// The row of the action named `name`.
@@ -424,8 +444,18 @@ mod tests {
 
     #[test]
     fn only_people_may_make_things_riskier() {
-        for name in ["halt.clear", "account.adjust", "clock.accept", "keys.add", "keys.rotate", "keys.revoke"]
-        {
+        for name in [
+            "halt.clear",
+            "account.adjust",
+            "clock.accept",
+            "keys.add",
+            "keys.rotate",
+            "keys.revoke",
+            "approval.grant",
+            "approval.deny",
+            "grant.add",
+            "grant.end",
+        ] {
             assert_eq!(find(name).unwrap().senders, HUMAN, "{name}");
         }
         for name in ["order.modify", "stop.loosen", "safety.modify", "rules.write", "risk.override"] {

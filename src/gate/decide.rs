@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use super::actions::{Freshness, Lane};
 use super::admission;
+use super::approvals::{self, Granted, Resolution};
 use super::council::{self, Closing, Said};
 use super::handle::{Judged, Outcome, Turn};
 use super::outbox;
@@ -110,6 +111,8 @@ pub struct Decided {
     pub council: Option<CaseDecision>,
     /// Contents by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// What is to become of a held request, in the same batch.
+    pub resolves: Option<Resolution>,
 }
 
 /// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
@@ -153,8 +156,28 @@ pub fn decide(
     now: Time,
     seq: u64,
 ) -> Decided {
-    let turn = Turn { state, rules, lookups, now, seq };
-    let lane = request.lane(state);
+    decide_turn(Turn { state, rules, lookups, now, seq, granted: None }, request)
+}
+
+/// Decides a held request again that a person granted: freshness, replay and the rate of messages were looked at when it
+/// came, everything else is looked at as things stand.
+pub fn decide_granted(
+    state: &State,
+    rules: &Rulebook,
+    request: &Prepared,
+    lookups: &Lookups,
+    granted: Granted<'_>,
+    now: Time,
+    seq: u64,
+) -> Decided {
+    let turn = Turn { state, rules, lookups, now, seq, granted: Some(granted) };
+    let mut decided = decide_turn(turn, request);
+    approvals::close(&mut decided.decision, granted);
+    decided
+}
+
+fn decide_turn(turn: Turn<'_>, request: &Prepared) -> Decided {
+    let lane = request.lane(turn.state);
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
@@ -210,6 +233,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     };
     let mut market = Vec::new();
     let mut case = None;
+    let mut resolves = None;
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
@@ -217,10 +241,15 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
                 case = Some(line);
                 blobs.extend(of_case);
             }
+            resolves = outcome.resolves.take();
+            let holds = std::mem::take(&mut outcome.holds);
             market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+            if !holds.is_empty() {
+                approvals::hold(turn, request, authentic, &mut decision, holds);
+            }
         }
     }
-    Decided { council: case, ..finish(turn, decision, market, blobs) }
+    Decided { council: case, resolves, ..finish(turn, decision, market, blobs) }
 }
 
 /// Carries out a request behind the step of admission. What was admitted is reserved only with what is accepted: a
@@ -246,6 +275,7 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
             verdict.accepted = false;
             verdict.headroom = Some(nothing);
             outcome.changes.clear();
+            outcome.holds.clear();
         }
         verdict.checks.insert(0, step.row.clone());
     } else if outcome.data.is_some() || outcome.judged.as_ref().is_some_and(|judged| !judged.rows.is_empty())
@@ -330,6 +360,9 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
             format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
         return Err(Refusal::new(Code::NotPermitted, what));
     }
+    if turn.granted.is_some() {
+        return Ok(());
+    }
     let age_max_s = match body.rule.freshness {
         // Of the first two a row of the check vector, where entries and exits differ.
         Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
@@ -399,6 +432,7 @@ fn blank(
         metadata: Metadata::default(),
         answer,
         kept: None,
+        hold: None,
         facts: None,
         facts_blob: None,
         rulebook: turn.rules.hash.clone(),
@@ -540,5 +574,5 @@ fn finish(
     if let Some(receipt) = &mut decision.receipt {
         receipt.receipt_id = receipt_id(seq);
     }
-    Decided { market, decision, council: None, blobs }
+    Decided { market, decision, council: None, blobs, resolves: None }
 }

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod admission;
+pub mod approvals;
 pub mod control;
 pub mod council;
 pub mod dead_man;

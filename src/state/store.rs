@@ -355,6 +355,19 @@ impl Store {
         Ok(())
     }
 
+    /// Has a request that was held answered by another line from now on, in every spool that it came through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn replace_request(&self, id: &str, seen: &Seen) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
+            )?
+            .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
+        Ok(())
+    }
+
     /// The other columns are those of the row with the least number (lang_select.html, "bare columns"): no sorter is
     /// set up, as it would be for `ORDER BY`. Where there is no row there is one of nulls.
     fn seen_where(&self, sql: &str, first: &str, id: &str) -> Result<Option<Seen>, StoreError> {
