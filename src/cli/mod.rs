@@ -2,6 +2,7 @@
 
 mod account;
 mod admit;
+mod approvals;
 mod audit;
 mod clock;
 mod control;
@@ -153,6 +154,18 @@ enum Command {
         after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
     )]
     Rules(rules::Command),
+    /// Requests that rules hold: show, grant, deny.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate approvals show h-42\n  spoolgate approvals grant h-42"
+    )]
+    Approvals(approvals::Command),
+    /// Values that are in a set for one task.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
+    )]
+    Grants(approvals::Grants),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -238,6 +251,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
         Command::Rules(command) => rules::run(home, command, output),
+        Command::Approvals(command) => approvals::run(home, command, output),
+        Command::Grants(command) => approvals::run_grants(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

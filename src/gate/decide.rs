@@ -4,12 +4,14 @@ use serde_json::value::RawValue;
 
 use super::actions::{Freshness, Lane};
 use super::admission;
+use super::approvals::{self, Granted, Resolution};
 use super::council::{self, Closing, Said};
-use super::handle::{self, Judged, Outcome, Turn};
+use super::handle::{Judged, Outcome, Turn};
 use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
+use super::rules;
 use super::state::{Change, State};
 use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::Phase;
@@ -109,6 +111,8 @@ pub struct Decided {
     pub council: Option<CaseDecision>,
     /// Contents by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// What is to become of a held request, in the same batch.
+    pub resolves: Option<Resolution>,
 }
 
 /// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
@@ -152,8 +156,28 @@ pub fn decide(
     now: Time,
     seq: u64,
 ) -> Decided {
-    let turn = Turn { state, rules, lookups, now, seq };
-    let lane = request.lane(state);
+    decide_turn(Turn { state, rules, lookups, now, seq, granted: None }, request)
+}
+
+/// Decides a held request again that a person granted: freshness, replay and the rate of messages were looked at when it
+/// came, everything else is looked at as things stand.
+pub fn decide_granted(
+    state: &State,
+    rules: &Rulebook,
+    request: &Prepared,
+    lookups: &Lookups,
+    granted: Granted<'_>,
+    now: Time,
+    seq: u64,
+) -> Decided {
+    let turn = Turn { state, rules, lookups, now, seq, granted: Some(granted) };
+    let mut decided = decide_turn(turn, request);
+    approvals::close(&mut decided.decision, granted);
+    decided
+}
+
+fn decide_turn(turn: Turn<'_>, request: &Prepared) -> Decided {
+    let lane = request.lane(turn.state);
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
@@ -209,6 +233,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     };
     let mut market = Vec::new();
     let mut case = None;
+    let mut resolves = None;
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
@@ -216,17 +241,22 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
                 case = Some(line);
                 blobs.extend(of_case);
             }
+            resolves = outcome.resolves.take();
+            let holds = std::mem::take(&mut outcome.holds);
             market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+            if !holds.is_empty() {
+                approvals::hold(turn, request, authentic, &mut decision, holds);
+            }
         }
     }
-    Decided { council: case, ..finish(turn, decision, market, blobs) }
+    Decided { council: case, resolves, ..finish(turn, decision, market, blobs) }
 }
 
 /// Carries out a request behind the step of admission. What was admitted is reserved only with what is accepted: a
 /// request that another check refuses is no task.
 fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> Result<Outcome, Refusal> {
     let Some(mut step) = turn.admission_step(authentic, body, lane) else {
-        return handle::carry_out(turn, authentic, body);
+        return rules::carry_out(turn, authentic, body, lane, None);
     };
     let is_order = matches!(body.payload, Payload::Submit(_));
     if step.refuses() && !is_order {
@@ -234,16 +264,22 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
         let judged = Some(Judged { rows, refusal });
         return Ok(Outcome { receipt: Some(step.receipt), judged, ..Outcome::default() });
     }
-    let mut outcome = handle::carry_out(turn, authentic, body).unwrap_or_else(Outcome::refused);
+    // What is granted for a task counts only for requests that admission found to be of it.
+    let root = step.receipt.root_task_id.as_deref().filter(|_| step.receipt.phase == Phase::Accepted);
+    let task = root.and_then(|root| RequestId::parse(root).ok());
+    let carried = rules::carry_out(turn, authentic, body, lane, task.as_ref());
+    let mut outcome = carried.unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {
         if step.refuses() {
             let nothing = Headroom { max_size: Amount::ZERO, binding_check: step.row.check_name.to_string() };
             verdict.accepted = false;
             verdict.headroom = Some(nothing);
             outcome.changes.clear();
+            outcome.holds.clear();
         }
         verdict.checks.insert(0, step.row.clone());
-    } else if outcome.data.is_some() {
+    } else if outcome.data.is_some() || outcome.judged.as_ref().is_some_and(|judged| !judged.rows.is_empty())
+    {
         let judged = outcome.judged.get_or_insert(Judged { rows: Vec::new(), refusal: None });
         judged.rows.insert(0, step.row.clone());
     }
@@ -324,6 +360,9 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
             format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
         return Err(Refusal::new(Code::NotPermitted, what));
     }
+    if turn.granted.is_some() {
+        return Ok(());
+    }
     let age_max_s = match body.rule.freshness {
         // Of the first two a row of the check vector, where entries and exits differ.
         Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
@@ -393,6 +432,9 @@ fn blank(
         metadata: Metadata::default(),
         answer,
         kept: None,
+        hold: None,
+        facts: None,
+        facts_blob: None,
         rulebook: turn.rules.hash.clone(),
         changes: Vec::new(),
     }
@@ -411,7 +453,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, closing: _, judged, receipt } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, judged, receipt, facts, .. } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -430,6 +472,15 @@ fn fill_in(
             decision.data_blob = Some(digest);
         } else {
             decision.data = Some(data);
+        }
+    }
+    if let Some(facts) = facts {
+        if facts.len() > MEMBER_BYTES_MAX {
+            let digest = signing::sha256_hex(facts.as_bytes());
+            blobs.push((digest.clone(), facts.into_bytes()));
+            decision.facts_blob = Some(digest);
+        } else {
+            decision.facts = RawValue::from_string(facts).ok();
         }
     }
     if let Some(Judged { rows, refusal }) = judged {
@@ -455,8 +506,9 @@ fn fill_in(
 }
 
 /// What is said of a request whose first failed check is this one.
-fn refusal_of(row: &CheckResult) -> Refusal {
+pub(super) fn refusal_of(row: &CheckResult) -> Refusal {
     let code = match &*row.check_name {
+        _ if rules::is_of_rule(row) => Code::RuleRefused,
         "request_freshness" => Code::TimestampStale,
         "rulebook" => Code::RulebookInvalid,
         "message_rate" => Code::RateLimited,
@@ -522,5 +574,5 @@ fn finish(
     if let Some(receipt) = &mut decision.receipt {
         receipt.receipt_id = receipt_id(seq);
     }
-    Decided { market, decision, council: None, blobs }
+    Decided { market, decision, council: None, blobs, resolves: None }
 }

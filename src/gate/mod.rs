@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod admission;
+pub mod approvals;
 pub mod control;
 pub mod council;
 pub mod dead_man;
@@ -17,6 +18,7 @@ pub mod portfolio;
 pub mod prepare;
 pub mod rates;
 pub mod record;
+pub mod rules;
 pub mod selftest;
 pub mod state;
 

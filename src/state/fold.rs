@@ -87,6 +87,7 @@ pub fn fold(
             // Files of a case, forwarded ones and instructions are for others, whoever brought it.
             let is_taken = to_command
                 && !decision.is_on_a_case()
+                && decision.of_approvals().next().is_none()
                 && decision.forwarded_to().is_none()
                 && !outbox::instructs(&decision.changes);
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
@@ -97,7 +98,11 @@ pub fn fold(
                 state.dead_man.hear(source);
             }
             if let Some((id, seen)) = consumed_id(decision, seq) {
-                store.insert_request(id, &decision.spool, &seen)?;
+                if decision.hold.is_some() {
+                    store.replace_request(id, &seen)?;
+                } else {
+                    store.insert_request(id, &decision.spool, &seen)?;
+                }
             }
         }
         Record::Council(_) | Record::Input(_) => {
@@ -117,7 +122,7 @@ pub fn fold(
 /// The id that this decision used up in its spool. A request answered again in another spool than its
 /// first uses up the id there too, or somebody else's request could replace that answer.
 fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
-    if !decision.uses_up_its_id() {
+    if !decision.uses_up_its_id() && decision.hold.is_none() {
         return None;
     }
     let seq = decision.metadata.replay_of.unwrap_or(seq);

@@ -26,7 +26,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 8;
+const STORE_VERSION: i64 = 9;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -352,6 +352,19 @@ impl Store {
         self.database
             .prepare_cached("INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![seen.source, id, spool, seen.request_hash, to_sql(seen.seq)?])?;
+        Ok(())
+    }
+
+    /// Has a request that was held answered by another line from now on, in every spool that it came through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn replace_request(&self, id: &str, seen: &Seen) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
+            )?
+            .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
         Ok(())
     }
 
