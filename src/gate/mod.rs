@@ -3,14 +3,16 @@
 
 pub mod actions;
 pub mod admission;
+pub mod again;
 pub mod control;
 pub mod council;
 pub mod dead_man;
 pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
+pub mod fired;
 pub mod handle;
-mod market;
+pub mod market;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;

@@ -287,7 +287,7 @@ fn authenticate(
     Ok(Authentic { envelope, key_id, payload_hash, request_hash, body })
 }
 
-fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
+pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
     let rule = actions::find(&envelope.action).ok_or_else(|| {
         Refusal::new(Code::UnknownAction, format!("there is no action `{}`", envelope.action))
     })?;

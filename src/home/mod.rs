@@ -3,12 +3,14 @@
 
 mod absence;
 mod asking;
+pub mod backtest;
 pub mod batch;
 pub mod cases;
 mod decided;
 mod derived;
 mod elsewhere;
 pub mod forward;
+pub mod history;
 pub mod layout;
 pub mod open;
 pub mod outbox;

@@ -8,5 +8,5 @@ pub mod lineage;
 pub mod reports;
 pub mod store;
 
-pub use fold::{Outstanding, fold};
+pub use fold::{Outstanding, fold, fold_known};
 pub use store::{Snapshot, Store, StoreError};

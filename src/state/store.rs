@@ -213,6 +213,15 @@ impl Store {
         Store::prepare(Connection::open_in_memory()?)
     }
 
+    /// The same for a history of any length: what does not fit into the cache lies in a temporary file that no name
+    /// leads to.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn temporary() -> Result<Store, StoreError> {
+        Store::prepare(Connection::open("")?)
+    }
+
     fn prepare(database: Connection) -> Result<Store, StoreError> {
         database.busy_timeout(BUSY_TIMEOUT)?;
         database.pragma_update(None, "synchronous", "NORMAL")?;
