@@ -26,6 +26,7 @@ mod market;
 mod market_show;
 mod output;
 mod rebuild;
+mod rules;
 mod run;
 mod selftest;
 mod sign;
@@ -146,6 +147,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
+    /// Rules: what they may read, what is wrong with them, what they do.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
+    )]
+    Rules(rules::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -230,6 +237,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
+        Command::Rules(command) => rules::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

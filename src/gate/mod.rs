@@ -10,6 +10,7 @@ pub mod dead_man;
 pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
+pub mod facts;
 pub mod fired;
 pub mod handle;
 pub mod market;

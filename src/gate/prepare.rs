@@ -405,6 +405,16 @@ fn check_key_id(key_id: &str) -> Result<(), String> {
     Err("`key_id` is not 16 lower-case hex digits".to_owned())
 }
 
+impl Authentic {
+    /// A request that nobody signed, for looking at what would become of it.
+    pub fn unsigned(envelope: Envelope) -> Authentic {
+        let payload_hash = envelope.payload_hash();
+        let request_hash = signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
+        let body = read_body(&envelope, envelope.payload.len());
+        Authentic { envelope, key_id: String::new(), payload_hash, request_hash, body }
+    }
+}
+
 impl Prepared {
     /// Whether it opens a council case or files a verdict in one: deciding a case can take long.
     pub fn is_on_a_case(&self) -> bool {

@@ -1,0 +1,34 @@
+//! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
+
+mod fields;
+mod folder;
+mod lint;
+mod test;
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::wire::code::Exit;
+
+use super::output::Output;
+pub use folder::Folder;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show every field that a rule may read.
+    Fields(fields::Args),
+    /// Say everything that is wrong with rule files, and what is right and means nothing.
+    Lint(lint::Args),
+    /// Try the golden cases in rules/tests.
+    Test(test::Args),
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Fields(args) => fields::run(args, output),
+        Command::Lint(args) => lint::run(home, args, output),
+        Command::Test(args) => test::run(home, args, output),
+    }
+}
