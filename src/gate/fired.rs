@@ -58,8 +58,8 @@ impl Fate {
     pub fn of(decision: &Decision) -> Fate {
         match (decision.status, decision.metadata.code) {
             (Status::Success, _) => Fate::Accepted,
-            (_, Some(code)) if code.exit() == Exit::NeedsApproval => Fate::Held,
-            _ => Fate::Refused,
+            (Status::Rejected, Some(code)) if code.exit() == Exit::NeedsApproval => Fate::Held,
+            (Status::Rejected, _) => Fate::Refused,
         }
     }
 

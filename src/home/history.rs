@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use super::cases;
+use super::decided::earlier;
 use super::open::{HomeError, Seams, read_genesis};
 use super::read::{each_sealed_line, identity_of};
 use super::rulebook;
 use crate::admission::lineage::Reported;
-use crate::control::Earlier;
 use crate::gate::again::{self, NotAgain};
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::record::{AdmissionInput, AskedFor, Decision};
@@ -279,27 +279,11 @@ impl Past {
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
         }
-        if let Some((source, id)) = &needs.control {
-            if let Some(used) = self.store.used_id(source, id)? {
-                let record = self.record(used.seq)?;
-                let mut earlier = Earlier {
-                    seq: used.seq,
-                    payload_hash: used.payload_hash,
-                    status: used.status,
-                    payload: None,
-                    data: None,
-                    message: None,
-                };
-                if let Some(Record::Decision(decision)) = record {
-                    let disk = self.disk.as_ref();
-                    earlier.payload =
-                        cases::text(disk, decision.payload.as_deref(), decision.payload_blob.as_deref())?;
-                    let data = decision.data.as_ref().map(|raw| raw.get());
-                    earlier.data = cases::text(disk, data, decision.data_blob.as_deref())?;
-                    earlier.message = decision.metadata.message.clone();
-                }
-                lookups.decided = Some(earlier);
-            }
+        if let Some((source, id)) = &needs.control
+            && let Some(used) = self.store.used_id(source, id)?
+        {
+            let record = self.record(used.seq)?;
+            lookups.decided = Some(earlier(self.disk.as_ref(), used, record.as_ref())?);
         }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
