@@ -118,6 +118,20 @@ impl Tally {
     }
 }
 
+impl Tally {
+    /// Both together.
+    pub fn with(&self, other: &Tally) -> Tally {
+        Tally {
+            fired: self.fired.saturating_add(other.fired),
+            sole: self.sole.saturating_add(other.sole),
+            joint: self.joint.saturating_add(other.joint),
+            shadow_sole: self.shadow_sole.saturating_add(other.shadow_sole),
+            shadow_joint: self.shadow_joint.saturating_add(other.shadow_joint),
+            warned: self.warned.saturating_add(other.warned),
+        }
+    }
+}
+
 /// Rules that fired on a request, with what each did and whether nothing else stood in its way.
 pub fn of_rows(rows: &[CheckRow]) -> impl Iterator<Item = (RuleId, Fired, bool)> + '_ {
     let failed = rows.iter().filter(|row| !row.passed).count();

@@ -8,6 +8,7 @@ pub mod control;
 pub mod council;
 pub mod dead_man;
 pub mod decide;
+pub mod efficacy;
 pub mod elsewhere;
 pub mod exempt;
 pub mod facts;

@@ -9,6 +9,7 @@ pub mod cases;
 mod decided;
 mod derived;
 pub mod dry_run;
+pub mod efficacy;
 mod elsewhere;
 pub mod forward;
 pub mod history;
