@@ -324,6 +324,9 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
         sent.push((failed(&told), now.ms(), size, stop, target));
     }
     drop(home);
+    // What the ledger has of the day.
+    let known = trades.len() - waiting[0].len();
+    let (prices, times) = (&prices[..known], &times[..known]);
     for hold in [30_u32, 240] {
         let report = study(&place, &options(hold));
         let rule = of(&report, "no-big");
@@ -334,7 +337,7 @@ fn a_real_day_against_a_replay_that_knows_nothing_of_the_venue() {
                     continue;
                 }
                 assert!(why.contains(&"no-big".to_owned()));
-                match naive(&prices, &times, *sent_ms, *size, *stop, *target, i64::from(hold) * 60_000) {
+                match naive(prices, times, *sent_ms, *size, *stop, *target, i64::from(hold) * 60_000) {
                     None => open += 1,
                     Some(net) => {
                         closed += 1;
