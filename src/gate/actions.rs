@@ -467,7 +467,9 @@ mod tests {
     fn rules_are_written_for_the_actions_that_they_apply_to() {
         let ruled: Vec<&str> =
             ACTIONS.iter().filter(|rule| rule.rules_apply != Rules::No).map(|rule| rule.name).collect();
+        // The gateway's come with their contract.
         let mut written = crate::rules::rule::field::RULED_ACTIONS.to_vec();
+        written.retain(|name| find(name).is_some());
         written.sort_by_key(|name| ACTIONS.iter().position(|rule| rule.name == *name));
         assert_eq!(ruled, written);
     }

@@ -12,6 +12,7 @@ pub mod elsewhere;
 pub mod exempt;
 pub mod facts;
 pub mod handle;
+pub mod history;
 mod market;
 pub mod outbox;
 pub mod portfolio;

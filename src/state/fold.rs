@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use crate::admission::lineage;
+use crate::gate::history;
 use crate::gate::outbox;
 use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
@@ -97,9 +98,12 @@ pub fn fold(
             if let Some(source) = decision.is_sign_of_life_of() {
                 state.dead_man.hear(source);
             }
+            if let Some(of_line) = history::of_line(decision) {
+                store.insert_history(seq, decision.timestamp, of_line)?;
+            }
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 if decision.hold.is_some() {
-                    store.replace_request(id, &seen)?;
+                    store.replace_request(id, &decision.spool, &seen)?;
                 } else {
                     store.insert_request(id, &decision.spool, &seen)?;
                 }
