@@ -56,6 +56,7 @@ const KEYS: [&[&str]; 7] = [
         "clock_gap_max_s",
         "reduced_risk_factor",
         "control_confidence_min",
+        "hold_expires_s",
     ],
     &[
         "principals",

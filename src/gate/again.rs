@@ -1,10 +1,12 @@
 //! A request as its ledger line tells of it, so that it can be decided again.
 
+use super::approvals;
 use super::decide::Lookups;
 use super::prepare::{Authentic, Origin, Prepared, read_body};
 use super::record::Decision;
 use super::state::Change;
 use crate::council::case;
+use crate::wire::approvals::HoldId;
 use crate::wire::code::Code;
 use crate::wire::envelope::Envelope;
 use crate::wire::ids::{Principal, RequestId};
@@ -26,6 +28,8 @@ pub enum NotAgain {
     BlobLost,
     /// What its line holds is not what was signed: it carries causality that the line tells only in part.
     NotWhole,
+    /// The end of a held request that nobody granted: a person or time decided, no rule.
+    HoldEnded,
     /// The gate could not do it, whatever the rules say.
     Internal,
 }
@@ -40,6 +44,7 @@ impl NotAgain {
             NotAgain::NotKept => "refused before its payload counted",
             NotAgain::BlobLost => "its payload's blob is lost",
             NotAgain::NotWhole => "its causality is not whole in the ledger",
+            NotAgain::HoldEnded => "held before, and not granted",
             NotAgain::Internal => "the gate could not do it",
         }
     }
@@ -47,6 +52,9 @@ impl NotAgain {
 
 /// Why a decision is none of the rules' and needs no payload to know it; none: it may be made again.
 pub fn hindered(decision: &Decision) -> Option<NotAgain> {
+    if decision.hold.is_some() && decision.key_id.is_none() {
+        return Some(NotAgain::HoldEnded);
+    }
     if decision.key_id.is_none() {
         return Some(NotAgain::NoSignature);
     }
@@ -139,4 +147,16 @@ pub fn recorded(decision: &Decision) -> Lookups {
         key_is_held: decision.changes.iter().any(|change| matches!(change, Change::KeyAdded(_))),
         ..Lookups::default()
     }
+}
+
+/// Who granted a held request of which this is the final answer, and whether its values came into sets.
+pub fn granted(decision: &Decision) -> Option<(HoldId, &Principal, bool)> {
+    let id = decision.hold?;
+    let by = decision.of_approvals().find_map(|change| match change {
+        approvals::Change::Ended { by, .. } => by.as_ref(),
+        _ => None,
+    });
+    let remember =
+        decision.of_approvals().any(|change| matches!(change, approvals::Change::EntryAdded { .. }));
+    Some((id, by?, remember))
 }

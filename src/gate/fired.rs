@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::record::{CheckRow, Decision, Status};
-use crate::wire::code::Exit;
 use crate::wire::ids::RuleId;
 
 /// What a rule did to a request that it fired on.
@@ -56,10 +55,10 @@ pub enum Fate {
 impl Fate {
     /// That of a decision.
     pub fn of(decision: &Decision) -> Fate {
-        match (decision.status, decision.metadata.code) {
-            (Status::Success, _) => Fate::Accepted,
-            (Status::Rejected, Some(code)) if code.exit() == Exit::NeedsApproval => Fate::Held,
-            (Status::Rejected, _) => Fate::Refused,
+        match decision.status {
+            Status::Success => Fate::Accepted,
+            Status::Held => Fate::Held,
+            Status::Rejected => Fate::Refused,
         }
     }
 

@@ -4,6 +4,7 @@
 pub mod actions;
 pub mod admission;
 pub mod again;
+pub mod approvals;
 pub mod control;
 pub mod council;
 pub mod dead_man;
@@ -14,6 +15,7 @@ pub mod exempt;
 pub mod facts;
 pub mod fired;
 pub mod handle;
+pub mod history;
 pub mod market;
 pub mod outbox;
 pub mod portfolio;

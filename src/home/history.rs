@@ -13,7 +13,8 @@ use super::read::{each_sealed_line, identity_of};
 use super::rulebook;
 use crate::admission::lineage::Reported;
 use crate::gate::again::{self, NotAgain};
-use crate::gate::decide::{FILLS_MAX, Lookups, needs};
+use crate::gate::approvals::Granted;
+use crate::gate::decide::{FILLS_MAX, Lookups, decide_granted, needs};
 use crate::gate::record::{AdmissionInput, AskedFor, Decision};
 use crate::gate::{Decided, Prepared, Record, State, council, decide};
 use crate::host::disk::Disk;
@@ -252,8 +253,15 @@ impl Past {
         request: &Prepared,
     ) -> Result<Decided, HomeError> {
         let lookups = self.look_up(rules, line, request)?;
-        let now = line.decision.timestamp;
-        Ok(decide(&self.state, rules, request, &lookups, now, self.first_line(line)))
+        let (now, seq) = (line.decision.timestamp, self.first_line(line));
+        let granted = again::granted(&line.decision);
+        let granted = granted.and_then(|(hold, by, remember)| {
+            Some(Granted { hold: self.state.approvals.get(hold)?, by, remember })
+        });
+        Ok(match granted {
+            Some(granted) => decide_granted(&self.state, rules, request, &lookups, granted, now, seq),
+            None => decide(&self.state, rules, request, &lookups, now, seq),
+        })
     }
 
     fn look_up(&self, rules: &Rulebook, line: &Line, request: &Prepared) -> Result<Lookups, HomeError> {
@@ -275,6 +283,9 @@ impl Past {
                 let envelope = &authentic.envelope;
                 self.reported.get(&(envelope.source.clone(), envelope.id.clone(), file.clone())).cloned()
             });
+        }
+        if let Some(query) = &needs.history {
+            lookups.history = Some(self.store.history(query, line.decision.timestamp)?);
         }
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;

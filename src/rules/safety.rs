@@ -130,6 +130,13 @@ pub struct Safety {
     /// Control decisions that make things riskier need at least this confidence. From 0 to 1.
     #[serde(default = "nothing", deserialize_with = "amount::yaml::required")]
     pub control_confidence_min: Amount,
+    /// How long somebody may grant a held request. Seconds.
+    #[serde(default = "a_day_s")]
+    pub hold_expires_s: u32,
+}
+
+fn a_day_s() -> u32 {
+    86_400
 }
 
 /// The dead man's switch.

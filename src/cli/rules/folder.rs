@@ -10,6 +10,8 @@ use spoolgate::rules::{Bundle, Rulebook, RulebookError};
 
 /// What lies in a folder of rules.
 pub struct Folder {
+    /// The home, if it is one.
+    home: Option<PathBuf>,
     /// Texts by path below a home.
     pub texts: BTreeMap<String, String>,
     /// How each is shown to people.
@@ -32,7 +34,8 @@ impl Folder {
                 Err(fault) => unread.push(fault),
             }
         }
-        Ok(Folder { texts, shown, unread })
+        let home = Some(dir.clone()).filter(|dir| dir.join("rules").is_dir());
+        Ok(Folder { home, texts, shown, unread })
     }
 
     /// The rules and sets, with every fault of theirs.
@@ -67,11 +70,16 @@ impl Folder {
 
     /// The whole rulebook, where there is a `rules/safety.yaml`.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
-        self.texts.contains_key("rules/safety.yaml").then(|| {
-            let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
-            let files = files.map(|(path, text)| (path.clone(), text.clone())).collect();
-            Rulebook::compile(&Bundle { files })
-        })
+        let bundle = match &self.home {
+            Some(home) => load::load(home),
+            None => {
+                let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
+                Ok(Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() })
+            }
+        };
+        self.texts
+            .contains_key("rules/safety.yaml")
+            .then(|| bundle.and_then(|bundle| Rulebook::compile(&bundle)))
     }
 
     /// The fault with its file as people find it.

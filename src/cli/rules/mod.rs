@@ -1,12 +1,15 @@
 //! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
 
 mod backtest;
+mod diff;
 mod efficacy;
+mod facts;
 mod fields;
 mod folder;
 mod lint;
 mod progress;
 mod test;
+mod witness;
 
 use std::path::Path;
 
@@ -29,6 +32,8 @@ pub enum Command {
     Lint(lint::Args),
     /// Try the golden cases in rules/tests.
     Test(test::Args),
+    /// Say where one rulebook stands to another: tighter, looser, or neither.
+    Diff(diff::Args),
 }
 
 /// Runs a command.
@@ -39,5 +44,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Diff(args) => diff::run(home, args, output),
     }
 }

@@ -4,19 +4,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spoolgate::gate::handle::Turn;
-use spoolgate::gate::prepare::{Authentic, Body};
-use spoolgate::gate::{Lookups, State, facts};
+use spoolgate::gate::prepare::Authentic;
 use spoolgate::rules::golden::{self, Case, Covered, Report, Tried, name_of};
 use spoolgate::rules::rule::{Fact, Reading};
-use spoolgate::rules::{Bundle, Rulebook, RulebookError};
+use spoolgate::rules::{Rulebook, RulebookError};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::{Principal, RequestId, RuleId};
 use spoolgate::wire::time::Time;
 
+use super::facts;
 use super::folder::Folder;
-use crate::cli::init::TEMPLATE;
 use crate::cli::output::{Output, plain};
 
 /// Try the golden cases in rules/tests.
@@ -57,7 +55,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let rulebook = match folder.rulebook() {
         Some(Ok(rulebook)) => rulebook,
         Some(Err(fault)) => bail!(folder.shown(fault)),
-        None => shipped()?,
+        None => facts::shipped()?,
     };
     let mut files = Vec::new();
     let mut faults = Vec::new();
@@ -91,20 +89,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(if failed == 0 && is_short.is_none() { Exit::Success } else { Exit::Refused })
 }
 
-/// A rulebook to read requests by where the folder is none: the shipped one.
-fn shipped() -> Result<Rulebook, RulebookError> {
-    let files = TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
-    Rulebook::compile(&Bundle { files: files.collect() })
-}
-
 /// What a request says by itself: not what the gate would look up.
 fn computed(
     rulebook: &Rulebook,
     case: &Case,
     readings: &[Reading],
 ) -> Result<Vec<Option<Fact<'static>>>, String> {
-    let state = State::default();
-    let lookups = Lookups::default();
     let now = match case.at {
         Some(at) => at,
         None => Time::from_ms(0).map_err(|error| error.to_string())?,
@@ -131,25 +121,17 @@ fn computed(
     {
         return Err(refusal.message.clone());
     }
-    let turn = Turn { state: &state, rules: rulebook, lookups: &lookups, now, seq: 0 };
-    let found = facts::facts(&turn, &authentic, readings);
-    let has_body = matches!(authentic.body, Ok(Body { .. })) && case.request.is_some();
+    let found = facts::alone(rulebook, &authentic, now, readings);
     let told = readings.iter().zip(found).map(|(reading, fact)| {
-        let name = name_of(reading);
-        let is_by_request = !ELSEWHERE.iter().any(|start| name.starts_with(start));
-        let is_told = match name.as_str() {
-            "market.minutes_since_open" => case.at.is_some(),
+        let is_told = match name_of(reading).as_str() {
             "request.source" => case.source.is_some(),
-            name if name.starts_with("time.") => case.at.is_some(),
-            _ => has_body && is_by_request && matches!(reading, Reading::Field(_)),
+            _ if facts::is_of_time(reading) => case.at.is_some(),
+            _ => case.request.is_some() && facts::is_of_request(reading),
         };
-        (is_told && !matches!(fact, Fact::Unknown(_))).then(|| fact.into_owned())
+        (is_told && !matches!(fact, Fact::Unknown(_))).then_some(fact)
     });
     Ok(told.collect())
 }
-
-/// Beginnings of fields that no request gives.
-const ELSEWHERE: [&str; 4] = ["market.", "portfolio.", "position.", "order.notional"];
 
 fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
     let failed: Vec<&Tried> = report.tried.iter().filter(|tried| !tried.faults.is_empty()).collect();
