@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 68] = [
+const COMMANDS: [&str; 71] = [
     "",
     "approvals",
     "approvals list",
@@ -85,6 +85,9 @@ const COMMANDS: [&str; 68] = [
     "clock",
     "clock accept",
     "rebuild",
+    "rules",
+    "rules backtest",
+    "rules efficacy",
 ];
 
 fn out(done: &Output) -> String {

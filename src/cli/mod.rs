@@ -148,12 +148,6 @@ enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
-    /// Rules: what they may read, what is wrong with them, what they do.
-    #[command(
-        subcommand,
-        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
-    )]
-    Rules(rules::Command),
     /// Requests that rules hold: show, grant, deny.
     #[command(
         subcommand,
@@ -166,6 +160,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
     )]
     Grants(approvals::Grants),
+    /// Rules: what they may read, what is wrong with them, what they do.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
+    )]
+    Rules(rules::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -250,9 +250,9 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
-        Command::Rules(command) => rules::run(home, command, output),
         Command::Approvals(command) => approvals::run(home, command, output),
         Command::Grants(command) => approvals::run_grants(home, command, output),
+        Command::Rules(command) => rules::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

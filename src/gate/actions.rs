@@ -268,8 +268,8 @@ impl ActionRule {
         ActionRule { freshness, ..self }
     }
 
-    const fn ruled(self) -> ActionRule {
-        ActionRule { rules_apply: Rules::Refuses, ..self }
+    const fn ruled(self, rules_apply: Rules) -> ActionRule {
+        ActionRule { rules_apply, ..self }
     }
 
     const fn counted(self, rate: Rate) -> ActionRule {
@@ -280,7 +280,6 @@ impl ActionRule {
 /// Every action.
 pub const ACTIONS: &[ActionRule] = &[
     ActionRule {
-        rules_apply: Rules::Entries,
         admission: Admission::Entries,
         ..rule(
             Action::OrderSubmit,
@@ -291,6 +290,7 @@ pub const ACTIONS: &[ActionRule] = &[
         )
         .aged(Freshness::ByClass)
         .counted(Rate::ByClass)
+        .ruled(Rules::Entries)
     },
     rule(Action::OrderCancel, "order.cancel", "CancelOrder", "order_id", AGENT)
         .in_lane(Lane::Protected)
@@ -306,7 +306,6 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
     ActionRule {
         bytes_max: CASE,
-        rules_apply: Rules::Refuses,
         admission: Admission::Refuses,
         ..rule(
             Action::CouncilRequest,
@@ -315,6 +314,7 @@ pub const ACTIONS: &[ActionRule] = &[
             "request_id, timestamp, proposer, change_type, context, artifacts?, returns?, trial_returns?",
             SPEAKERS,
         )
+        .ruled(Rules::Refuses)
     },
     rule(
         Action::CouncilVerdict,
@@ -323,8 +323,8 @@ pub const ACTIONS: &[ActionRule] = &[
         "request_id, request_sha256, verdict",
         SPEAKERS,
     ),
-    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS).ruled(),
-    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS).ruled(),
+    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS).ruled(Rules::Refuses),
+    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS).ruled(Rules::Refuses),
     rule(Action::AdmissionCheck, "admission.check", "AdmissionCheck", "envelope, forward?", SPEAKERS),
     rule(Action::AdmissionHealth, "admission.health", "AdmissionHealth", "(none)", ANYBODY),
     rule(Action::AdmissionCacheClear, "admission.cache_clear", "ClearPolicyCache", "(none)", SPEAKERS),
@@ -336,7 +336,6 @@ pub const ACTIONS: &[ActionRule] = &[
         SPEAKERS,
     ),
     ActionRule {
-        rules_apply: Rules::UnlessSafer,
         admission: Admission::Refuses,
         ..rule(
         Action::ControlApply,
@@ -347,6 +346,7 @@ pub const ACTIONS: &[ActionRule] = &[
     )
     .in_lane(Lane::Control)
     .counted(Rate::UnlessSafer)
+    .ruled(Rules::UnlessSafer)
     },
     rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
     rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
@@ -467,14 +467,11 @@ mod tests {
     fn rules_are_written_for_the_actions_that_they_apply_to() {
         let ruled: Vec<&str> =
             ACTIONS.iter().filter(|rule| rule.rules_apply != Rules::No).map(|rule| rule.name).collect();
-        // The nine of the gateway come later; rules for them can be written, tested and proved before.
-        let written = crate::rules::rule::field::RULED_ACTIONS;
-        let there: Vec<&str> = written.iter().copied().filter(|name| find(name).is_some()).collect();
-        let sorted = |mut names: Vec<&'static str>| {
-            names.sort_unstable();
-            names
-        };
-        assert_eq!(sorted(ruled), sorted(there));
+        // The gateway's come with their contract.
+        let mut written = crate::rules::rule::field::RULED_ACTIONS.to_vec();
+        written.retain(|name| find(name).is_some());
+        written.sort_by_key(|name| ACTIONS.iter().position(|rule| rule.name == *name));
+        assert_eq!(ruled, written);
     }
 
     #[test]

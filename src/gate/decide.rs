@@ -7,6 +7,7 @@ use super::admission;
 use super::approvals::{self, Granted, Resolution};
 use super::council::{self, Closing, Said};
 use super::handle::{Judged, Outcome, Turn};
+use super::history::{self, History};
 use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::rates;
@@ -62,6 +63,8 @@ pub struct Needs {
     pub control: Option<(Principal, ControlId)>,
     /// The line that booked this report of this bridge.
     pub report: Option<(Principal, ExecId)>,
+    /// What rules read of the sender's accepted requests.
+    pub history: Option<history::Query>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -95,6 +98,8 @@ pub struct Lookups {
     pub decided: Option<Earlier>,
     /// The line that booked a report of the sender under the same exec_id.
     pub booked_in: Option<u64>,
+    /// What the sender had accepted before; none: no rule reads it.
+    pub history: Option<History>,
 }
 
 /// Most fills in one answer.
@@ -125,6 +130,9 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         return Needs::default();
     }
     let mut needs = Needs { lineage: admission::query(rules, authentic, body), ..Needs::default() };
+    if let Some(program) = rules.ruleset.programs.get(rule.name) {
+        needs.history = history::query(program, &envelope.source, rule.name, &envelope.payload);
+    }
     match payload {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
         Payload::Tighten(tighten) => needs.closed_order = Some(tighten.order_id),

@@ -122,7 +122,10 @@ impl Turn<'_> {
 
 /// The rows of an update in the order that they were known in, bars before quotes of the same instant: sound, and each
 /// kind in strict order of time, as rows of a stored blob are.
-fn rows(update: &UpdateMarket) -> Result<Vec<Row>, String> {
+///
+/// # Errors
+/// Which row cannot be market data, or is out of order.
+pub fn rows(update: &UpdateMarket) -> Result<Vec<Row>, String> {
     let bars = checked("bars", update.bars.iter().map(bar).collect())?;
     let quotes = checked("quotes", update.quotes.iter().map(quote).collect())?;
     let mut rows = [bars, quotes].concat();

@@ -3,16 +3,20 @@
 
 pub mod actions;
 pub mod admission;
+pub mod again;
 pub mod approvals;
 pub mod control;
 pub mod council;
 pub mod dead_man;
 pub mod decide;
+pub mod efficacy;
 pub mod elsewhere;
 pub mod exempt;
 pub mod facts;
+pub mod fired;
 pub mod handle;
-mod market;
+pub mod history;
+pub mod market;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;

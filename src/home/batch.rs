@@ -312,6 +312,9 @@ impl Home {
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
         }
+        if let Some(query) = &needs.history {
+            lookups.history = Some(self.store.history(query, self.ledger_now())?);
+        }
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
         }

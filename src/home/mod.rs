@@ -4,13 +4,16 @@
 mod absence;
 pub mod approvals;
 mod asking;
+pub mod backtest;
 pub mod batch;
 pub mod cases;
 mod decided;
 mod derived;
 pub mod dry_run;
+pub mod efficacy;
 mod elsewhere;
 pub mod forward;
+pub mod history;
 pub mod layout;
 pub mod open;
 pub mod outbox;

@@ -10,6 +10,7 @@ use super::rulebook;
 use crate::council::case::Docket;
 use crate::gate::council::Said;
 use crate::gate::prepare::Origin;
+use crate::gate::record::Genesis;
 use crate::gate::{Record, State};
 use crate::host::disk::{Access, Disk};
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
@@ -172,18 +173,7 @@ impl View {
 /// [`HomeError`].
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
     let genesis = read_genesis(root, seams.disk.as_ref())?;
-    let seal_key = unhex(&genesis.seal_key)
-        .and_then(|bytes| bytes.try_into().ok())
-        .and_then(|bytes: [u8; 32]| ed25519_dalek::VerifyingKey::from_bytes(&bytes).ok())
-        .ok_or_else(|| HomeError::Record("the genesis line has no seal key".to_owned()))?;
-    let identity = LogIdentity { origin: genesis.origin, seal_key };
-    // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
-    let checkpoint = Path::new(CHECKPOINT_FILE);
-    let newest = match seams.disk.read(checkpoint, note::NOTE_BYTES_MAX) {
-        // Nothing is trusted for it: it can only show that lines are missing.
-        Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
-        Err(_) => None,
-    };
+    let identity = identity_of(genesis)?;
     // Folding goes to an index of its own, with what the snapshot does not hold; look-ups ask both.
     let store = Store::in_memory()?;
     // Without a usable index, or with one of another log, everything is folded from the first line.
@@ -193,37 +183,66 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         recover::check_anchor(seams.disk.as_ref(), &position, &identity).ok()?;
         Some((on_disk, position, snapshot.state))
     });
-    let (on_disk, mut position, mut state) = match snapshot {
+    let (on_disk, position, mut state) = match snapshot {
         Some((on_disk, position, state)) => (Some(on_disk), position, state),
         None => (None, Position::start(), State::default()),
     };
     let mut outstanding = Outstanding::new();
-    let mut failure = None;
-    let last = segments(seams.disk.as_ref(), Path::new(segment::AUDIT_DIR))?.last().copied().unwrap_or(1);
+    let position = each_sealed_line(seams.disk.as_ref(), &identity, position, &mut |line| {
+        let record = Record::parse(&line.kind, &line.body).map_err(HomeError::Record)?;
+        let Some(record) = record else { return Ok(()) };
+        fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
+        if record.is_indexed() {
+            store.insert_line(line.seq, line.location())?;
+        }
+        Ok(())
+    })?;
+    let rulebook = rulebook::kept(seams.disk.as_ref(), &state.rulebook.hash)?;
+    Ok(View { state, rulebook, newest: store, on_disk, disk: Arc::clone(&seams.disk), position })
+}
+
+/// Who seals this log, by its first line.
+///
+/// # Errors
+/// [`HomeError`].
+pub(super) fn identity_of(genesis: Genesis) -> Result<LogIdentity, HomeError> {
+    let seal_key = unhex(&genesis.seal_key)
+        .and_then(|bytes| bytes.try_into().ok())
+        .and_then(|bytes: [u8; 32]| ed25519_dalek::VerifyingKey::from_bytes(&bytes).ok())
+        .ok_or_else(|| HomeError::Record("the genesis line has no seal key".to_owned()))?;
+    Ok(LogIdentity { origin: genesis.origin, seal_key })
+}
+
+/// Hands every line from `position` on to `visit`, with chain and seals checked, and says where the log ends.
+///
+/// # Errors
+/// [`HomeError`]; also where the checkpoint knows more lines than can be read.
+pub(super) fn each_sealed_line(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    mut position: Position,
+    visit: &mut dyn FnMut(&SealedLine) -> Result<(), HomeError>,
+) -> Result<Position, HomeError> {
+    // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
+    let checkpoint = Path::new(CHECKPOINT_FILE);
+    let newest = match disk.read(checkpoint, note::NOTE_BYTES_MAX) {
+        // Nothing is trusted for it: it can only show that lines are missing.
+        Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
+        Err(_) => None,
+    };
+    let last = segments(disk, Path::new(segment::AUDIT_DIR))?.last().copied().unwrap_or(1);
     loop {
         let path = segment::path(position.segment);
         let fail = |source| HomeError::disk(&path, source);
-        let file = seams.disk.open_log(&path, Access::Read).map_err(fail)?;
-        let mut visit = |line: &SealedLine| -> io::Result<()> {
-            let folded =
-                Record::parse(&line.kind, &line.body).map_err(HomeError::Record).and_then(|record| {
-                    match record {
-                        Some(record) => {
-                            fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
-                            if record.is_indexed() {
-                                store.insert_line(line.seq, line.location())?;
-                            }
-                            Ok(())
-                        }
-                        None => Ok(()),
-                    }
-                });
-            folded.map_err(|error| {
+        let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+        let mut failure = None;
+        let scanned = scan_segment(file.as_ref(), &position, identity, &mut |line| {
+            visit(line).map_err(|error| {
+                // The scan speaks io::Error; the reason itself is kept here.
                 failure = Some(error);
-                io::Error::other("a line cannot be folded")
+                io::Error::other("a line cannot be used")
             })
-        };
-        let scanned = scan_segment(file.as_ref(), &position, &identity, &mut visit);
+        });
         if let Some(failure) = failure {
             return Err(failure);
         }
@@ -244,8 +263,7 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
             position.seq
         )));
     }
-    let rulebook = rulebook::kept(seams.disk.as_ref(), &state.rulebook.hash)?;
-    Ok(View { state, rulebook, newest: store, on_disk, disk: Arc::clone(&seams.disk), position })
+    Ok(position)
 }
 
 /// Makes the seams of a real home.

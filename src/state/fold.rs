@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use crate::admission::lineage;
+use crate::gate::history;
 use crate::gate::outbox;
 use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
@@ -54,6 +55,45 @@ pub fn fold(
     seq: u64,
     record: &Record,
 ) -> Result<(), FoldFailure> {
+    fold_known(state, store, seq, record)?;
+    match record {
+        Record::Decision(decision) => {
+            let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
+            // Files of a case, forwarded ones and instructions are for others, whoever brought it.
+            let is_taken = to_command
+                && !decision.is_on_a_case()
+                && decision.of_approvals().next().is_none()
+                && decision.forwarded_to().is_none()
+                && !outbox::instructs(&decision.changes);
+            outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
+            if let Some((id, seen)) = consumed_id(decision, seq) {
+                if decision.hold.is_some() {
+                    store.replace_request(id, &decision.spool, &seen)?;
+                } else {
+                    store.insert_request(id, &decision.spool, &seen)?;
+                }
+            }
+        }
+        Record::Council(_) | Record::Input(_) => {
+            outstanding.insert(seq, AnswerFor::Agent);
+        }
+        Record::Published(published) => {
+            *outstanding = outstanding.split_off(&published.up_to.saturating_add(1))
+        }
+        other if other.instructs() => {
+            outstanding.insert(seq, AnswerFor::Agent);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Applies line `seq` to the state, and to the index but for the ids that requests use up: all that a decision on a
+/// request which is not sent twice can read.
+///
+/// # Errors
+/// [`FoldFailure`].
+pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -> Result<(), FoldFailure> {
     let mut ordinal = 0;
     for change in record.changes() {
         match change {
@@ -81,40 +121,16 @@ pub fn fold(
         state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
     }
     state.tick(record.timestamp());
-    match record {
-        Record::Decision(decision) => {
-            let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            // Files of a case, forwarded ones and instructions are for others, whoever brought it.
-            let is_taken = to_command
-                && !decision.is_on_a_case()
-                && decision.of_approvals().next().is_none()
-                && decision.forwarded_to().is_none()
-                && !outbox::instructs(&decision.changes);
-            outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
-            if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
-                state.rates.count(source, bucket, decision.timestamp);
-            }
-            if let Some(source) = decision.is_sign_of_life_of() {
-                state.dead_man.hear(source);
-            }
-            if let Some((id, seen)) = consumed_id(decision, seq) {
-                if decision.hold.is_some() {
-                    store.replace_request(id, &seen)?;
-                } else {
-                    store.insert_request(id, &decision.spool, &seen)?;
-                }
-            }
+    if let Record::Decision(decision) = record {
+        if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
+            state.rates.count(source, bucket, decision.timestamp);
         }
-        Record::Council(_) | Record::Input(_) => {
-            outstanding.insert(seq, AnswerFor::Agent);
+        if let Some(source) = decision.is_sign_of_life_of() {
+            state.dead_man.hear(source);
         }
-        Record::Published(published) => {
-            *outstanding = outstanding.split_off(&published.up_to.saturating_add(1))
+        if let Some(of_line) = history::of_line(decision) {
+            store.insert_history(seq, decision.timestamp, of_line)?;
         }
-        other if other.instructs() => {
-            outstanding.insert(seq, AnswerFor::Agent);
-        }
-        _ => {}
     }
     Ok(())
 }

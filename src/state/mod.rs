@@ -4,9 +4,10 @@
 pub mod cases;
 pub mod decisions;
 pub mod fold;
+pub mod history;
 pub mod lineage;
 pub mod reports;
 pub mod store;
 
-pub use fold::{Outstanding, fold};
+pub use fold::{Outstanding, fold, fold_known};
 pub use store::{Snapshot, Store, StoreError};

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, lineage, reports};
+use super::{cases, decisions, history, lineage, reports};
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -213,6 +213,15 @@ impl Store {
         Store::prepare(Connection::open_in_memory()?)
     }
 
+    /// The same for a history of any length: what does not fit into the cache lies in a temporary file that no name
+    /// leads to.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn temporary() -> Result<Store, StoreError> {
+        Store::prepare(Connection::open("")?)
+    }
+
     fn prepare(database: Connection) -> Result<Store, StoreError> {
         database.busy_timeout(BUSY_TIMEOUT)?;
         database.pragma_update(None, "synchronous", "NORMAL")?;
@@ -239,10 +248,12 @@ impl Store {
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
-        for drop in [cases::DROP, decisions::DROP, lineage::DROP, reports::DROP] {
+        for drop in [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, reports::DROP] {
             self.database.execute_batch(drop)?;
         }
-        for tables in [TABLES, cases::TABLES, decisions::TABLES, lineage::TABLES, reports::TABLES] {
+        for tables in
+            [TABLES, cases::TABLES, decisions::TABLES, history::TABLES, lineage::TABLES, reports::TABLES]
+        {
             self.database.execute_batch(tables)?;
         }
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
@@ -359,13 +370,15 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn replace_request(&self, id: &str, seen: &Seen) -> Result<(), StoreError> {
-        self.database
+    pub fn replace_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        let changed = self
+            .database
             .prepare_cached(
                 "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
             )?
             .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
-        Ok(())
+        // An index of the newest lines alone does not have the line that held it.
+        if changed == 0 { self.insert_request(id, spool, seen) } else { Ok(()) }
     }
 
     /// The other columns are those of the row with the least number (lang_select.html, "bare columns"): no sorter is
@@ -517,6 +530,7 @@ impl Store {
         .iter()
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
+        .chain(&history::DUMP)
         .chain([&decisions::DUMP, &reports::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;

@@ -8,6 +8,7 @@ pub mod change;
 pub mod checks;
 pub mod class;
 pub mod conduct;
+pub mod counterfactual;
 pub mod facts;
 pub mod fold;
 pub mod headroom;

@@ -10,7 +10,9 @@ use super::requests::{Context, Verdict};
 use crate::rules::Rulebook;
 use crate::rules::instruments::Instrument;
 use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, Principal};
 use crate::wire::orders::{OrderType, SubmitOrder, TimeInForce};
+use crate::wire::time::Time;
 
 /// Most own entries that an exit cancels, so that its line is never too long for the ledger. An exit that crosses more
 /// still goes ahead.
@@ -27,10 +29,8 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     }
     let changes = match subject.kind {
         Kind::Entry => {
-            let entry = new_order(order, ctx, OrderRole::Entry, at_venue_of(subject.instrument));
-            let stop = protective_stop(&entry, order.planned_stop);
-            let target = order.target_price.map(|price| target(&entry, price));
-            [Some(entry), Some(stop), target].into_iter().flatten().map(Change::OrderPlaced).collect()
+            let entry = new_order(order, &sent_by(ctx), OrderRole::Entry, at_venue_of(subject.instrument));
+            placed(order, entry).into_iter().map(Change::OrderPlaced).collect()
         }
         _ => {
             let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
@@ -39,7 +39,7 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
                 crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
             let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));
             let at_venue = held.and_then(Position::exit_at_venue);
-            let exit = new_order(order, ctx, OrderRole::Exit, at_venue);
+            let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
             changes.push(Change::OrderPlaced(exit));
             changes
         }
@@ -47,10 +47,33 @@ pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context)
     Verdict { checks: rows, accepted: true, headroom: None, changes }
 }
 
-fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, at_venue: Option<AtVenue>) -> Order {
+/// Who sends an order, when, and the id that it gets.
+pub(super) struct Sent<'a> {
+    pub(super) source: &'a Principal,
+    pub(super) order_id: OrderId,
+    pub(super) now: Time,
+}
+
+fn sent_by<'a>(ctx: &Context<'a>) -> Sent<'a> {
+    Sent { source: ctx.source, order_id: ctx.order_id, now: ctx.now }
+}
+
+/// An entry with its protective stop, and its target if it names one.
+fn placed(order: &SubmitOrder, entry: Order) -> Vec<Order> {
+    let stop = protective_stop(&entry, order.planned_stop);
+    let target = order.target_price.map(|price| target(&entry, price));
+    [Some(entry), Some(stop), target].into_iter().flatten().collect()
+}
+
+/// What an entry would place on paper, wherever orders of its instrument go.
+pub(super) fn entry_on_paper(order: &SubmitOrder, sent: &Sent<'_>) -> Vec<Order> {
+    placed(order, new_order(order, sent, OrderRole::Entry, None))
+}
+
+fn new_order(order: &SubmitOrder, sent: &Sent<'_>, role: OrderRole, at_venue: Option<AtVenue>) -> Order {
     Order {
-        order_id: ctx.order_id,
-        source: ctx.source.clone(),
+        order_id: sent.order_id,
+        source: sent.source.clone(),
         strategy: order.strategy.clone(),
         symbol: order.symbol.clone(),
         side: order.side,
@@ -63,7 +86,7 @@ fn new_order(order: &SubmitOrder, ctx: &Context, role: OrderRole, at_venue: Opti
         triggered: false,
         // The thesis of an exit is only schema-checked, so it is not recorded as if it had been.
         thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
-        accepted_at: ctx.now,
+        accepted_at: sent.now,
         time_in_force: order.time_in_force,
         at_venue,
     }

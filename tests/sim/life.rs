@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use spoolgate::gate::prepare::Origin;
 use spoolgate::gate::record::{Record, Ruling};
+use spoolgate::home::backtest::{Options, backtest};
 use spoolgate::home::open::Parts;
 use spoolgate::home::{Home, HomeError, Seams, layout};
 use spoolgate::host::clock::Clock;
@@ -32,6 +33,15 @@ use super::disk::{Fault, Lie, Medium, SimDisk};
 use super::ledger::Reader;
 
 pub(super) const ORIGIN: &str = "spoolgate.invalid/simulation";
+
+/// Decisions that no rules have a part in.
+const NOT_DECIDED: [&str; 5] = [
+    "no good signature",
+    "sent again, the earlier answer repeated",
+    "its id was used before",
+    "refused before its payload counted",
+    "the gate could not do it",
+];
 
 /// What happened, over all lives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -541,6 +551,25 @@ impl Life {
         again.round(false).map_err(|error| error.to_string())?;
         self.reader.read_on(&self.disk)?;
         ensure!(self.reader.decisions.keys().copied().eq(before), "something was decided out of nothing");
+        drop(again);
+        self.decided_again_it_is_the_same()
+    }
+
+    /// Every request decided again on what was known then comes to the bytes of its line.
+    fn decided_again_it_is_the_same(&self) -> Result<(), String> {
+        let options = Options { flips: 3, ..Options::default() };
+        let (disk, clock) = (self.disk.clone(), self.clock.clone());
+        let seams = Seams { disk, clock, entropy: Arc::new(SeededEntropy::new(0)) };
+        let report = backtest(self.root.path(), &seams, &options, &mut |_| {})
+            .map_err(|error| format!("deciding again: {error}"))?;
+        ensure!(
+            report.flipped() == 0 && report.other_bytes.is_empty() && report.again > 0,
+            "decided again: lines {:?} differ, flips {:?}",
+            report.other_bytes,
+            report.flips
+        );
+        let unsure: Vec<_> = report.not_again.keys().filter(|why| !NOT_DECIDED.contains(why)).collect();
+        ensure!(unsure.is_empty(), "not decided again: {unsure:?}");
         Ok(())
     }
 }

@@ -1,10 +1,13 @@
 //! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
 
+mod backtest;
 mod diff;
+mod efficacy;
 mod facts;
 mod fields;
 mod folder;
 mod lint;
+mod progress;
 mod test;
 mod witness;
 
@@ -19,6 +22,10 @@ pub use folder::Folder;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Decide every logged request again under other rules, and list what would come out differently.
+    Backtest(backtest::Args),
+    /// What each rule has blocked, and what would have come of it.
+    Efficacy(efficacy::Args),
     /// Show every field that a rule may read.
     Fields(fields::Args),
     /// Say everything that is wrong with rule files, and what is right and means nothing.
@@ -32,6 +39,8 @@ pub enum Command {
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
+        Command::Backtest(args) => backtest::run(home, args, output),
+        Command::Efficacy(args) => efficacy::run(home, args, output),
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),

@@ -1,0 +1,150 @@
+//! `spoolgate rules efficacy`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use spoolgate::gate::efficacy::Against;
+use spoolgate::gate::fired::Effects;
+use spoolgate::home::efficacy::{Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy};
+use spoolgate::home::read::real_seams;
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::RuleId;
+
+use super::backtest::effects;
+use super::progress;
+use crate::cli::output::Output;
+
+/// What each rule has blocked, and what would have come of it.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from 2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after it, and closed at its planned stop, its target or the\ntime stop. How figures and verdicts follow is in docs/rules.md."
+)]
+pub struct Args {
+    /// Only this rule.
+    #[arg(long, value_name = "ID")]
+    rule: Option<String>,
+    /// Only requests decided at or after this time, RFC 3339 UTC; rows after them count in any case.
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// Only requests decided before this time.
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// How long a trade is held at most, and waits to fill.
+    #[arg(long, value_name = "MINUTES", default_value_t = TIME_STOP_MINUTES, value_parser = clap::value_parser!(u32).range(1..))]
+    time_stop_minutes: u32,
+}
+
+/// Runs it.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let seams = real_seams(home)?;
+    let options = Options {
+        rule: args.rule.as_deref().map(RuleId::parse).transpose().context("--rule")?,
+        from: progress::time("from", args.from.as_deref())?,
+        to: progress::time("to", args.to.as_deref())?,
+        time_stop_minutes: args.time_stop_minutes,
+    };
+    let bar = progress::bar(home);
+    let report = efficacy(home, &seams, &options, &mut |done| bar.set_position(done));
+    bar.finish_and_clear();
+    let report = report?;
+    if output.is_json() {
+        output.json(&report)?;
+    } else {
+        print(&report, output)?;
+    }
+    Ok(Exit::Success)
+}
+
+fn print(report: &Report, output: &Output) -> Result<()> {
+    if report.rules.is_empty() {
+        output.remark("no rule has fired, and none is in a rulebook of the time");
+    }
+    let header = ["rule", "verdict", "blocked", "winners", "95%", "even at", "savings", "before", "after"];
+    let rows: Vec<Vec<String>> = report.rules.iter().flat_map(rows_of).collect();
+    output.table(&header, header.get(2..).unwrap_or_default(), &rows)?;
+    let tallies: BTreeMap<RuleId, _> = report
+        .rules
+        .iter()
+        .filter(|rule| rule.all.figures.tally.fired > 0)
+        .map(|rule| (rule.rule.clone(), rule.all.figures.tally))
+        .collect();
+    effects(output, &[("recorded", &Effects { rules: tallies, ..Effects::default() })])?;
+    for rule in &report.rules {
+        for line in told_of(rule) {
+            output.line(&crate::cli::output::plain(&line))?;
+        }
+    }
+    if report.lost_entries > 0 {
+        output.remark(&format!(
+            "{} blocked entries cannot be made again: their payload is not in the ledger",
+            report.lost_entries
+        ));
+    }
+    if report.lost_rows > 0 {
+        output.remark(&format!("the rows of {} deliveries are lost, and count as none", report.lost_rows));
+    }
+    Ok(())
+}
+
+fn number(amount: Option<Amount>) -> String {
+    amount.map_or_else(|| "-".to_owned(), |amount| amount.normalized().to_string())
+}
+
+fn rows_of(rule: &RuleReport) -> Vec<Vec<String>> {
+    let row = |name: String, verdict: &str, of: &Derived| {
+        let blocked = of.figures.blocked;
+        vec![
+            name,
+            verdict.to_owned(),
+            blocked.closed.to_string(),
+            blocked.winners.to_string(),
+            of.interval.map_or_else(|| "-".to_owned(), |(low, high)| format!("{low:.3} to {high:.3}")),
+            number(of.break_even),
+            number(of.savings),
+            number(of.expectancy_before),
+            number(of.expectancy_after),
+        ]
+    };
+    let mut rows = vec![row(rule.rule.to_string(), rule.verdict.as_str(), &rule.all)];
+    if rule.regimes.len() > 1 {
+        rows.extend(rule.regimes.iter().map(|(name, of)| row(format!("  in {name}"), "", of)));
+    }
+    rows
+}
+
+fn told_of(rule: &RuleReport) -> Vec<String> {
+    let mut lines = Vec::new();
+    let blocked = rule.all.figures.blocked;
+    if blocked.open > 0 || blocked.never_filled > 0 {
+        lines.push(format!(
+            "{}: of what it blocked {} are still open where the rows end, {} never filled",
+            rule.rule, blocked.open, blocked.never_filled
+        ));
+    }
+    if blocked.closed < rule.sample_min && rule.all.figures.tally.fired > 0 {
+        lines.push(format!(
+            "{}: {} closed trades that only it blocked, a verdict takes {}",
+            rule.rule, blocked.closed, rule.sample_min
+        ));
+    }
+    if let Some(tested) = &rule.hypothesis {
+        let against = match tested.against {
+            Against::Above => "above the baseline",
+            Against::Below => "below the baseline",
+            Against::Unclear => "not told apart from the baseline",
+            Against::NotComputed => "not computed: win_rate and expectancy are",
+        };
+        lines.push(format!(
+            "{}: {} is {} over {} trades, against {} over {}: {against}",
+            rule.rule,
+            tested.hypothesis.metric,
+            number(tested.value),
+            tested.sample,
+            tested.hypothesis.baseline_value,
+            tested.hypothesis.baseline_sample
+        ));
+    }
+    lines
+}

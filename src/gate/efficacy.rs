@@ -1,0 +1,242 @@
+//! What rules are worth: sums over trades that they blocked and let through, and the verdict on each rule. Money is exact;
+//! shares and their intervals are not.
+
+use rust_decimal::{Decimal, RoundingStrategy};
+use serde::Serialize;
+
+use crate::council::evidence::stats::proportions::wilson;
+use crate::trading::counterfactual::Progress;
+use crate::wire::amount::Amount;
+
+/// Least trades for a verdict where the rule's hypothesis does not say.
+pub const SAMPLE_MIN: u64 = 30;
+/// Intervals are two-sided at 1 - this.
+pub const ALPHA: f64 = 0.05;
+/// Decimals of means, half to even.
+const MEAN_PLACES: u32 = 8;
+
+/// Trades of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Trades {
+    /// Filled and closed.
+    pub closed: u64,
+    /// Of these, with a profit after fees.
+    pub winners: u64,
+    /// Of these, with a loss.
+    pub losers: u64,
+    /// What winners won, account currency.
+    pub won: Amount,
+    /// What losers lost, above 0.
+    pub lost: Amount,
+    /// Waiting or held when the rows ended.
+    pub open: u64,
+    /// Ended without filling.
+    pub never_filled: u64,
+}
+
+impl Default for Trades {
+    fn default() -> Trades {
+        let (won, lost) = (Amount::ZERO, Amount::ZERO);
+        Trades { closed: 0, winners: 0, losers: 0, won, lost, open: 0, never_filled: 0 }
+    }
+}
+
+/// A sum left what decimals hold exactly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the sum of the trades' results is too large to be exact; take a shorter time with --from and --to")]
+pub struct TooLarge;
+
+impl Trades {
+    /// Counts one.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn count(&mut self, progress: Progress) -> Result<(), TooLarge> {
+        let add = |n: &mut u64| *n = n.saturating_add(1);
+        let net = match progress {
+            Progress::Open => return Ok(add(&mut self.open)),
+            Progress::NeverFilled => return Ok(add(&mut self.never_filled)),
+            Progress::Closed(trade) => trade.net,
+        };
+        add(&mut self.closed);
+        if net.is_positive() {
+            add(&mut self.winners);
+            self.won = self.won.checked_add(net).ok_or(TooLarge)?;
+        } else if net.is_negative() {
+            add(&mut self.losers);
+            self.lost = self.lost.checked_sub(net).ok_or(TooLarge)?;
+        }
+        Ok(())
+    }
+
+    /// Both together.
+    ///
+    /// # Errors
+    /// [`TooLarge`].
+    pub fn with(&self, other: &Trades) -> Result<Trades, TooLarge> {
+        Ok(Trades {
+            closed: self.closed.saturating_add(other.closed),
+            winners: self.winners.saturating_add(other.winners),
+            losers: self.losers.saturating_add(other.losers),
+            won: self.won.checked_add(other.won).ok_or(TooLarge)?,
+            lost: self.lost.checked_add(other.lost).ok_or(TooLarge)?,
+            open: self.open.saturating_add(other.open),
+            never_filled: self.never_filled.saturating_add(other.never_filled),
+        })
+    }
+
+    /// Losses less profits: what it saves not to have them.
+    pub fn savings(&self) -> Option<Amount> {
+        self.lost.checked_sub(self.won)
+    }
+
+    /// Mean result of a trade.
+    pub fn expectancy(&self) -> Option<Amount> {
+        mean(self.won.checked_sub(self.lost)?.decimal(), self.closed)
+    }
+
+    /// Share of winners.
+    pub fn share(&self) -> Option<Amount> {
+        mean(Decimal::from(self.winners), self.closed)
+    }
+
+    /// Wilson's interval of the share of winners.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let n = decimal_f64(Decimal::from(self.closed))?;
+        let p = decimal_f64(Decimal::from(self.winners))? / n;
+        if self.closed == 0 { None } else { wilson(p, n, ALPHA) }
+    }
+
+    /// The share of winners at which trades that win and lose as much as these do come out even: mean loss over the sum
+    /// of mean loss and mean profit. 1 where none won, 0 where none lost, none where none did either.
+    pub fn break_even(&self) -> Option<Amount> {
+        match (self.winners, self.losers) {
+            (0, 0) => None,
+            (0, _) => Some(Amount::ONE),
+            (_, 0) => Some(Amount::ZERO),
+            (winners, losers) => {
+                let loss = self.lost.decimal().checked_div(Decimal::from(losers))?;
+                let profit = self.won.decimal().checked_div(Decimal::from(winners))?;
+                rounded(loss.checked_div(loss.checked_add(profit)?)?)
+            }
+        }
+    }
+
+    /// What these say of whoever blocked them, whatever their number.
+    fn says(&self) -> Says {
+        let told = self
+            .interval()
+            .zip(self.break_even().and_then(|even| decimal_f64(even.decimal())))
+            .zip(self.savings());
+        match told {
+            Some((((_, high), even), savings)) if high < even && savings.is_positive() => Says::Saves,
+            Some((((low, _), even), savings)) if low > even && savings.is_negative() => Says::Costs,
+            _ => Says::Nothing,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Says {
+    Saves,
+    Costs,
+    Nothing,
+}
+
+fn rounded(number: Decimal) -> Option<Amount> {
+    let number =
+        number.round_dp_with_strategy(MEAN_PLACES, RoundingStrategy::MidpointNearestEven).normalize();
+    // A negative zero has no text as an amount.
+    if number.is_zero() { Some(Amount::ZERO) } else { Amount::parse_exact(&number.to_string()).ok() }
+}
+
+fn mean(sum: Decimal, count: u64) -> Option<Amount> {
+    sum.checked_div(Decimal::from(count)).and_then(rounded)
+}
+
+/// The nearest double.
+pub fn decimal_f64(number: Decimal) -> Option<f64> {
+    number.to_string().parse().ok()
+}
+
+/// The verdict on a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Verdict {
+    /// What it blocks loses money.
+    Validated,
+    /// Too few trades, or too close.
+    Inconclusive,
+    /// What it blocked lost money, and what it blocks now does not.
+    Degrading,
+    /// What it blocks makes money.
+    Harmful,
+}
+
+impl Verdict {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verdict::Validated => "VALIDATED",
+            Verdict::Inconclusive => "INCONCLUSIVE",
+            Verdict::Degrading => "DEGRADING",
+            Verdict::Harmful => "HARMFUL",
+        }
+    }
+}
+
+/// The verdict over trades that only this rule blocked, or would have: `older` and `newer` are the halves of them, by
+/// time, and `sample_min` how many there must be.
+///
+/// # Errors
+/// [`TooLarge`].
+pub fn verdict(older: &Trades, newer: &Trades, sample_min: u64) -> Result<Verdict, TooLarge> {
+    let all = older.with(newer)?;
+    let has_enough = all.closed >= sample_min.max(1);
+    let has_turned = older.closed >= sample_min.max(1)
+        && older.says() == Says::Saves
+        && newer.savings().is_some_and(Amount::is_negative);
+    Ok(match all.says() {
+        _ if !has_enough => Verdict::Inconclusive,
+        Says::Costs => Verdict::Harmful,
+        _ if has_turned => Verdict::Degrading,
+        Says::Saves => Verdict::Validated,
+        Says::Nothing => Verdict::Inconclusive,
+    })
+}
+
+/// Whether the metric of a hypothesis came out as it should.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Against {
+    /// The whole interval is above the baseline.
+    Above,
+    /// The whole interval is below it.
+    Below,
+    /// The baseline is within the interval, or there is none.
+    Unclear,
+    /// The metric is not one that is computed: win_rate and expectancy are.
+    NotComputed,
+}
+
+/// A hypothesis' metric over trades that the rule let through: its value, the interval if it has one, and how it stands
+/// to the baseline.
+pub fn metric(
+    name: &str,
+    trades: &Trades,
+    baseline: Amount,
+) -> (Option<Amount>, Option<(f64, f64)>, Against) {
+    match name {
+        "win_rate" => {
+            let interval = trades.interval();
+            let against = match (interval, decimal_f64(baseline.decimal())) {
+                (Some((low, _)), Some(baseline)) if low > baseline => Against::Above,
+                (Some((_, high)), Some(baseline)) if high < baseline => Against::Below,
+                _ => Against::Unclear,
+            };
+            (trades.share(), interval, against)
+        }
+        "expectancy" => (trades.expectancy(), None, Against::Unclear),
+        _ => (None, None, Against::NotComputed),
+    }
+}

@@ -1,0 +1,249 @@
+//! `rules backtest`: every request of the ledger decided again, under another rulebook or under its own.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::history::{Line, Past, each_decision};
+use super::open::{HomeError, Seams};
+use crate::gate::Decision;
+use crate::gate::fired::{Effects, Fate};
+use crate::gate::record::CheckRow;
+use crate::gate::state::RulebookState;
+use crate::rules::Rulebook;
+use crate::wire::time::Time;
+
+/// What to decide again, and under what.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The rulebook; none: each decision's own, as it was kept.
+    pub rules: Option<Arc<Rulebook>>,
+    /// Only decisions at or after this time.
+    pub from: Option<Time>,
+    /// Only decisions before this time.
+    pub to: Option<Time>,
+    /// Most flips that are listed; all are counted.
+    pub flips: usize,
+}
+
+/// How a decision comes out differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flip {
+    /// It was accepted or held, and is refused.
+    NewlyRefused,
+    /// It was refused or held, and is accepted.
+    NewlyAccepted,
+    /// It was accepted or refused, and is held.
+    NewlyHeld,
+    /// It is refused or held as it was, for another reason.
+    ReasonChanged,
+}
+
+impl Flip {
+    /// In words.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Flip::NewlyRefused => "newly refused",
+            Flip::NewlyAccepted => "newly accepted",
+            Flip::NewlyHeld => "newly held",
+            Flip::ReasonChanged => "reason changed",
+        }
+    }
+}
+
+/// One side of a flip.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Side {
+    /// What became of the request.
+    pub fate: Fate,
+    /// Code of a refusal.
+    pub code: Option<&'static str>,
+    /// What was said.
+    pub message: Option<String>,
+    /// Rows of its check vector that failed.
+    pub failed: Vec<CheckRow>,
+}
+
+/// A decision that comes out differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Flipped {
+    /// Its line.
+    pub line: u64,
+    /// When.
+    pub time: Time,
+    /// Id of the request.
+    pub request_id: Option<String>,
+    /// Its action.
+    pub action: Option<String>,
+    /// Who asked.
+    pub source: Option<String>,
+    /// How it differs.
+    pub flip: Flip,
+    /// As it was.
+    pub before: Side,
+    /// As it would have been.
+    pub after: Side,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Hash of the rulebook; none: each decision's own.
+    pub rulebook: Option<String>,
+    /// Decisions within the times asked for.
+    pub decisions: u64,
+    /// Those that were made again.
+    pub again: u64,
+    /// Those that came out the same.
+    pub same: u64,
+    /// Newly refused.
+    pub newly_refused: u64,
+    /// Newly accepted.
+    pub newly_accepted: u64,
+    /// Newly held.
+    pub newly_held: u64,
+    /// Refused or held for another reason.
+    pub reason_changed: u64,
+    /// Of decisions under their own rulebooks: lines that would not be the same bytes, the first few by number.
+    pub other_bytes: Vec<u64>,
+    /// Decisions that cannot be made again, by why.
+    pub not_again: BTreeMap<&'static str, u64>,
+    /// What rules did, as the ledger has it, in the decisions that were made again.
+    pub recorded: Effects,
+    /// What rules would have done.
+    pub backtest: Effects,
+    /// The first flips.
+    pub flips: Vec<Flipped>,
+}
+
+/// Most line numbers in `other_bytes`.
+const OTHER_BYTES_MAX: usize = 20;
+
+/// Why a decision cannot be made again under its own rulebook.
+const RULEBOOK_LOST: &str = "its rulebook is lost";
+
+/// Decides again. Each request meets the state as it was, not as it would have become: what a flip would have changed
+/// for the requests after it is not followed. `progress` hears how many bytes of lines were read.
+///
+/// # Errors
+/// [`HomeError`].
+pub fn backtest(
+    root: &Path,
+    seams: &Seams,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report, HomeError> {
+    let rulebook = options.rules.as_ref().map(|rules| rules.hash.clone());
+    let mut report = Report { rulebook, ..Report::default() };
+    each_decision(root, seams, progress, &mut |past, line| {
+        let time = line.decision.timestamp;
+        let is_asked_for =
+            options.from.is_none_or(|from| from <= time) && options.to.is_none_or(|to| time < to);
+        if is_asked_for { report.decision(past, line, options) } else { Ok(()) }
+    })?;
+    Ok(report)
+}
+
+impl Report {
+    fn decision(&mut self, past: &mut Past, line: &Line, options: &Options) -> Result<(), HomeError> {
+        self.decisions = self.decisions.saturating_add(1);
+        let request = match &line.request {
+            Ok(request) => request,
+            Err(why) => return self.not_again(why.as_str()),
+        };
+        let after = match &options.rules {
+            None => {
+                let Some(rules) = past.rulebook(&line.decision.rulebook) else {
+                    return self.not_again(RULEBOOK_LOST);
+                };
+                past.decide_again(&rules, line, request)?.decision
+            }
+            Some(rules) => {
+                // These rules are in force, and can be used, whatever the rule files were at the time.
+                let these = RulebookState { hash: rules.hash.clone(), fault: None };
+                let then = std::mem::replace(&mut past.state.rulebook, these);
+                let decided = past.decide_again(rules, line, request);
+                past.state.rulebook = then;
+                decided?.decision
+            }
+        };
+        self.again = self.again.saturating_add(1);
+        if options.rules.is_none() && self.other_bytes.len() < OTHER_BYTES_MAX {
+            let is_same = after.body().map_err(HomeError::Record)?
+                == line.decision.body().map_err(HomeError::Record)?;
+            self.other_bytes.extend((!is_same).then_some(line.seq));
+        }
+        self.recorded.count(&line.decision);
+        self.backtest.count(&after);
+        let Some(flip) = compare(&line.decision, &after) else {
+            self.same = self.same.saturating_add(1);
+            return Ok(());
+        };
+        let counter = match flip {
+            Flip::NewlyRefused => &mut self.newly_refused,
+            Flip::NewlyAccepted => &mut self.newly_accepted,
+            Flip::NewlyHeld => &mut self.newly_held,
+            Flip::ReasonChanged => &mut self.reason_changed,
+        };
+        *counter = counter.saturating_add(1);
+        if self.flips.len() < options.flips {
+            self.flips.push(Flipped {
+                line: line.seq,
+                time: line.decision.timestamp,
+                request_id: line.decision.request_id.clone(),
+                action: line.decision.action.clone(),
+                source: line.decision.source.clone(),
+                flip,
+                before: Side::of(&line.decision),
+                after: Side::of(&after),
+            });
+        }
+        Ok(())
+    }
+
+    fn not_again(&mut self, why: &'static str) -> Result<(), HomeError> {
+        let counter = self.not_again.entry(why).or_default();
+        *counter = counter.saturating_add(1);
+        Ok(())
+    }
+
+    /// Decisions that come out differently.
+    pub fn flipped(&self) -> u64 {
+        [self.newly_refused, self.newly_accepted, self.newly_held, self.reason_changed]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+}
+
+impl Side {
+    fn of(decision: &Decision) -> Side {
+        Side {
+            fate: Fate::of(decision),
+            code: decision.metadata.code.map(|code| code.name()),
+            message: decision.metadata.message.clone(),
+            failed: decision.checks.iter().filter(|row| !row.passed).cloned().collect(),
+        }
+    }
+}
+
+/// How the decision came out differently, if it did: another fate, another code, or other checks that failed. Values
+/// and limits of checks may differ without that.
+fn compare(before: &Decision, after: &Decision) -> Option<Flip> {
+    let (was, is) = (Fate::of(before), Fate::of(after));
+    if was != is {
+        return Some(match is {
+            Fate::Accepted => Flip::NewlyAccepted,
+            Fate::Held => Flip::NewlyHeld,
+            Fate::Refused => Flip::NewlyRefused,
+        });
+    }
+    let failed = |decision: &Decision| {
+        let rows = decision.checks.iter().filter(|row| !row.passed);
+        rows.map(|row| row.name.clone()).collect::<Vec<_>>()
+    };
+    let is_same = before.metadata.code == after.metadata.code && failed(before) == failed(after);
+    (!is_same).then_some(Flip::ReasonChanged)
+}

@@ -1,0 +1,432 @@
+//! `rules efficacy`: what each rule has blocked and let through, and what would have come of it on the rows that the ledger
+//! has of the time after.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::history::{Line, Past, each_decision};
+use super::open::{HomeError, Seams};
+use crate::gate::actions::Lane;
+use crate::gate::efficacy::{Against, SAMPLE_MIN, TooLarge, Trades, Verdict, metric, verdict};
+use crate::gate::fired::{Fate, Fired, Tally, of_rows};
+use crate::gate::market::rows;
+use crate::gate::prepare::{Authentic, Body, Payload};
+use crate::gate::record::Decision;
+use crate::rules::Rulebook;
+use crate::rules::rule::file::{Hypothesis, RuleStatus, Then};
+use crate::trading::counterfactual::{Entry, Progress, Replay};
+use crate::trading::market::{Row, parse_blob};
+use crate::wire::amount::Amount;
+use crate::wire::ids::{OrderId, Principal, RuleId, Symbol};
+use crate::wire::orders::SubmitOrder;
+use crate::wire::time::Time;
+
+/// How long a blocked trade is held at most where nobody says, minutes: a day.
+pub const TIME_STOP_MINUTES: u32 = 1440;
+
+/// Name of the regime where no feed has given one.
+const NO_REGIME: &str = "-";
+
+/// What to look at.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Only this rule.
+    pub rule: Option<RuleId>,
+    /// Only requests decided at or after this time; rows after them count in any case.
+    pub from: Option<Time>,
+    /// Only requests decided before this time.
+    pub to: Option<Time>,
+    /// How long a trade is held at most, minutes.
+    pub time_stop_minutes: u32,
+}
+
+/// What a rule did, and what would have come of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Figures {
+    /// How often it did what.
+    pub tally: Tally,
+    /// Entries that only it blocked, or would have in shadow.
+    pub blocked: Trades,
+    /// Entries that it blocked together with something else: without it they would have been blocked as well.
+    pub joint: Trades,
+    /// Entries within its scope that were accepted and that it did not fire on.
+    pub let_through: Trades,
+}
+
+/// A hypothesis and what came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Tested {
+    /// As it stands in the rule.
+    #[serde(flatten)]
+    pub hypothesis: Hypothesis,
+    /// The metric over trades that the rule let through.
+    pub value: Option<Amount>,
+    /// How many these are.
+    pub sample: u64,
+    /// Its interval.
+    pub interval: Option<(f64, f64)>,
+    /// How it stands to the baseline.
+    pub against: Against,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RuleReport {
+    /// The rule.
+    pub rule: RuleId,
+    /// As it was when it was last seen in a rulebook; none: it never was.
+    pub status: Option<RuleStatus>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// How many closed trades that only it blocked a verdict takes.
+    pub sample_min: u64,
+    /// All of it.
+    #[serde(flatten)]
+    pub all: Derived,
+    /// By regime at the decision; `-`: none was given.
+    pub regimes: BTreeMap<String, Derived>,
+    /// Its hypothesis.
+    pub hypothesis: Option<Tested>,
+}
+
+/// Figures with what follows from them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Derived {
+    /// What was counted.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Mean result of a trade had the rule not been there: of those blocked by it alone and those let through.
+    pub expectancy_before: Option<Amount>,
+    /// Mean result of a trade with it: of those let through.
+    pub expectancy_after: Option<Amount>,
+    /// Losses avoided less profits missed, account currency.
+    pub savings: Option<Amount>,
+    /// Share of winners among those that only it blocked.
+    pub blocked_winners: Option<Amount>,
+    /// Wilson's interval of it at 95%.
+    pub interval: Option<(f64, f64)>,
+    /// The share at which they would have come out even.
+    pub break_even: Option<Amount>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// How long trades are held at most, minutes.
+    pub time_stop_minutes: u32,
+    /// Every rule that fired or had entries in its scope, by id.
+    pub rules: Vec<RuleReport>,
+    /// Entries whose request cannot be made again, so that nothing is known of what would have come of them.
+    pub lost_entries: u64,
+    /// Deliveries of market rows whose blob is lost: what trades did meanwhile is not known.
+    pub lost_rows: u64,
+}
+
+/// Which of a rule's trades an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part {
+    Blocked,
+    Joint,
+    LetThrough,
+}
+
+/// A rule's interest in an entry.
+struct Tag {
+    rule: RuleId,
+    regime: String,
+    part: Part,
+}
+
+/// An entry on its way through the rows.
+struct Waiting {
+    replay: Replay,
+    seq: u64,
+    tags: Vec<Tag>,
+}
+
+/// What is known of one rule so far.
+#[derive(Default)]
+struct Known {
+    status: Option<RuleStatus>,
+    hypothesis: Option<Hypothesis>,
+    regimes: BTreeMap<String, Figures>,
+    /// Results of what only it blocked, by line.
+    blocked: BTreeMap<u64, Progress>,
+}
+
+struct Study<'a> {
+    options: &'a Options,
+    rules: BTreeMap<RuleId, Known>,
+    waiting: BTreeMap<Symbol, Vec<Waiting>>,
+    /// The rulebook whose rules were looked at last.
+    seen: String,
+    lost_entries: u64,
+    lost_rows: u64,
+}
+
+impl From<TooLarge> for HomeError {
+    fn from(error: TooLarge) -> HomeError {
+        HomeError::Unsettled(error.to_string())
+    }
+}
+
+/// Studies the rules of a home. `progress` hears how many bytes of lines were read.
+///
+/// # Errors
+/// [`HomeError`].
+pub fn efficacy(
+    root: &Path,
+    seams: &Seams,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Report, HomeError> {
+    let mut study = Study {
+        options,
+        rules: BTreeMap::new(),
+        waiting: BTreeMap::new(),
+        seen: String::new(),
+        lost_entries: 0,
+        lost_rows: 0,
+    };
+    each_decision(root, seams, progress, &mut |past, line| study.line(past, line))?;
+    study.report()
+}
+
+impl Study<'_> {
+    fn line(&mut self, past: &mut Past, line: &Line) -> Result<(), HomeError> {
+        let decision = &line.decision;
+        let request = line.request.as_ref().ok().and_then(|prepared| prepared.request.as_ref().ok());
+        if let Some(Authentic { body: Ok(Body { payload, .. }), .. }) = request
+            && Fate::of(decision) == Fate::Accepted
+        {
+            self.market(past, payload, decision.timestamp)?;
+        }
+        let time = decision.timestamp;
+        let is_asked_for = self.options.from.is_none_or(|from| from <= time)
+            && self.options.to.is_none_or(|to| time < to)
+            && decision.metadata.replay_of.is_none();
+        if !is_asked_for {
+            return Ok(());
+        }
+        let regime = regime_of(past, decision);
+        for (rule, what, alone) in of_rows(&decision.checks) {
+            if !self.is_wanted(&rule) {
+                continue;
+            }
+            let known = self.rules.entry(rule).or_default();
+            known.regimes.entry(regime.clone()).or_default().tally.count(what, alone);
+        }
+        if decision.action.as_deref() != Some("order.submit") || decision.lane == Lane::Protected {
+            return Ok(());
+        }
+        let rules = past.rulebook(&decision.rulebook);
+        if let Some(rules) = rules.as_ref().filter(|_| self.seen != decision.rulebook) {
+            self.see(rules);
+            self.seen.clone_from(&decision.rulebook);
+        }
+        let Some(Authentic { envelope, body: Ok(Body { payload: Payload::Submit(order), .. }), .. }) =
+            request
+        else {
+            let is_blocked = of_rows(&decision.checks).any(|(_, what, _)| what != Fired::Warned);
+            self.lost_entries = self.lost_entries.saturating_add(u64::from(is_blocked));
+            return Ok(());
+        };
+        let tags = self.tags(rules.as_ref(), decision, order, &envelope.source, &regime);
+        if tags.is_empty() {
+            return Ok(());
+        }
+        let entry = Entry { order, source: &envelope.source, order_id: OrderId::of_line(line.seq), at: time };
+        let time_stop_ms = i64::from(self.options.time_stop_minutes).saturating_mul(60_000);
+        match Replay::new(&entry, &past.state.book, time_stop_ms) {
+            Ok(replay) => {
+                let waiting = Waiting { replay, seq: line.seq, tags };
+                self.waiting.entry(order.symbol.clone()).or_default().push(waiting);
+            }
+            Err(error) => return Err(HomeError::Record(format!("line {}: {error}", line.seq))),
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, rule: &RuleId) -> bool {
+        self.options.rule.as_ref().is_none_or(|wanted| wanted == rule)
+    }
+
+    /// Notes what a rulebook says of its rules.
+    fn see(&mut self, rules: &Rulebook) {
+        for (id, rule) in &rules.ruleset.rules {
+            if self.is_wanted(id) {
+                let known = self.rules.entry(id.clone()).or_default();
+                known.status = Some(rule.file.status);
+                known.hypothesis.clone_from(&rule.file.hypothesis);
+            }
+        }
+    }
+
+    /// Whose trade an entry is: of rules that fired on it, and, if it was accepted, of those that might have.
+    fn tags(
+        &self,
+        rules: Option<&Arc<Rulebook>>,
+        decision: &Decision,
+        order: &SubmitOrder,
+        source: &Principal,
+        regime: &str,
+    ) -> Vec<Tag> {
+        let tag = |rule: RuleId, part: Part| Tag { rule, regime: regime.to_owned(), part };
+        let mut tags: Vec<Tag> = of_rows(&decision.checks)
+            .filter(|(rule, what, _)| self.is_wanted(rule) && *what != Fired::Warned)
+            .map(|(rule, _, alone)| tag(rule, if alone { Part::Blocked } else { Part::Joint }))
+            .collect();
+        if Fate::of(decision) != Fate::Accepted {
+            return tags;
+        }
+        for (id, rule) in rules.into_iter().flat_map(|rules| &rules.ruleset.rules) {
+            let scope = &rule.file.applies_to;
+            let is_on = matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow)
+                && rule.file.then != Then::Warn
+                && scope.action.iter().any(|action| action == "order.submit")
+                && scope.strategy.as_ref().is_none_or(|names| names.contains(&order.strategy))
+                && scope.principal.as_ref().is_none_or(|names| names.contains(source));
+            if is_on && self.is_wanted(id) && tags.iter().all(|tag| tag.rule != *id) {
+                tags.push(tag(id.clone(), Part::LetThrough));
+            }
+        }
+        tags
+    }
+
+    /// Rows that came in, if this is a delivery of some.
+    fn market(&mut self, past: &mut Past, payload: &Payload, now: Time) -> Result<(), HomeError> {
+        let (symbol, given): (&Symbol, Vec<Row>) = match payload {
+            Payload::Update(update) if self.waiting.contains_key(&update.symbol) => {
+                (&update.symbol, rows(update).unwrap_or_default())
+            }
+            Payload::Import(import) if self.waiting.contains_key(&import.symbol) => {
+                let stored = past.blob(&import.rows_sha256)?;
+                let Some(Ok(rows)) = stored.map(|bytes| parse_blob(&bytes)) else {
+                    self.lost_rows = self.lost_rows.saturating_add(1);
+                    return Ok(());
+                };
+                (&import.symbol, rows)
+            }
+            _ => return Ok(()),
+        };
+        let hash = past.state.rulebook.hash.clone();
+        let Some(rules) = past.rulebook(&hash) else {
+            self.lost_rows = self.lost_rows.saturating_add(1);
+            return Ok(());
+        };
+        for mut waiting in self.waiting.remove(symbol).unwrap_or_default() {
+            let mut progress = Progress::Open;
+            for row in &given {
+                // What the venue cannot compute leaves it open, as the venue leaves orders open.
+                progress = waiting.replay.row(&rules, row, now).unwrap_or(Progress::Open);
+                if progress != Progress::Open {
+                    break;
+                }
+            }
+            if progress == Progress::Open {
+                self.waiting.entry(symbol.clone()).or_default().push(waiting);
+            } else {
+                self.ended(waiting, progress)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn ended(&mut self, waiting: Waiting, progress: Progress) -> Result<(), HomeError> {
+        for Tag { rule, regime, part } in waiting.tags {
+            let known = self.rules.entry(rule).or_default();
+            let figures = known.regimes.entry(regime).or_default();
+            match part {
+                Part::Blocked => {
+                    figures.blocked.count(progress)?;
+                    known.blocked.insert(waiting.seq, progress);
+                }
+                Part::Joint => figures.joint.count(progress)?,
+                Part::LetThrough => figures.let_through.count(progress)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn report(mut self) -> Result<Report, HomeError> {
+        for waiting in std::mem::take(&mut self.waiting).into_values().flatten() {
+            self.ended(waiting, Progress::Open)?;
+        }
+        let mut rules = Vec::new();
+        for (rule, known) in self.rules {
+            rules.push(known.report(rule)?);
+        }
+        let Study { options, lost_entries, lost_rows, .. } = self;
+        Ok(Report { time_stop_minutes: options.time_stop_minutes, rules, lost_entries, lost_rows })
+    }
+}
+
+impl Known {
+    fn report(self, rule: RuleId) -> Result<RuleReport, HomeError> {
+        let mut all = Figures::default();
+        let mut regimes = BTreeMap::new();
+        for (regime, figures) in self.regimes {
+            all = all.with(&figures)?;
+            regimes.insert(regime, Derived::of(figures)?);
+        }
+        let closed: Vec<Progress> =
+            self.blocked.into_values().filter(|end| matches!(end, Progress::Closed(_))).collect();
+        let (older, newer) = closed.split_at(closed.len() / 2);
+        let sum = |part: &[Progress]| {
+            part.iter().try_fold(Trades::default(), |mut sum, end| sum.count(*end).map(|()| sum))
+        };
+        let wanted = self.hypothesis.as_ref().map(|it| u64::from(it.review_after_n));
+        let sample_min = wanted.unwrap_or(SAMPLE_MIN).max(1);
+        let hypothesis = self.hypothesis.map(|hypothesis| {
+            let (value, interval, against) =
+                metric(&hypothesis.metric, &all.let_through, hypothesis.baseline_value);
+            Tested { hypothesis, value, sample: all.let_through.closed, interval, against }
+        });
+        Ok(RuleReport {
+            rule,
+            status: self.status,
+            verdict: verdict(&sum(older)?, &sum(newer)?, sample_min)?,
+            sample_min,
+            all: Derived::of(all)?,
+            regimes,
+            hypothesis,
+        })
+    }
+}
+
+impl Figures {
+    fn with(&self, other: &Figures) -> Result<Figures, TooLarge> {
+        Ok(Figures {
+            tally: self.tally.with(&other.tally),
+            blocked: self.blocked.with(&other.blocked)?,
+            joint: self.joint.with(&other.joint)?,
+            let_through: self.let_through.with(&other.let_through)?,
+        })
+    }
+}
+
+impl Derived {
+    fn of(figures: Figures) -> Result<Derived, TooLarge> {
+        let Figures { blocked, let_through, .. } = &figures;
+        Ok(Derived {
+            expectancy_before: blocked.with(let_through)?.expectancy(),
+            expectancy_after: let_through.expectancy(),
+            savings: blocked.savings(),
+            blocked_winners: blocked.share(),
+            interval: blocked.interval(),
+            break_even: blocked.break_even(),
+            figures,
+        })
+    }
+}
+
+/// The regime of the market that an order is for, as the feed gave it.
+fn regime_of(past: &Past, decision: &Decision) -> String {
+    let symbol = decision.symbol.as_deref().and_then(|symbol| Symbol::parse(symbol).ok());
+    let market = symbol.and_then(|symbol| past.state.book.markets.get(&symbol));
+    let given = market.and_then(|market| market.regime.as_ref());
+    given.map_or_else(|| NO_REGIME.to_owned(), |given| given.regime.to_string())
+}
