@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 59] = [
+const COMMANDS: [&str; 66] = [
     "",
     "demo",
     "init",
@@ -66,6 +66,13 @@ const COMMANDS: [&str; 59] = [
     "theses",
     "theses list",
     "theses lint",
+    "proposals",
+    "proposals list",
+    "proposals show",
+    "proposals diff",
+    "proposals approve",
+    "proposals decline",
+    "proposals revert",
     "halt",
     "halt set",
     "halt clear",

@@ -25,6 +25,7 @@ mod look;
 mod market;
 mod market_show;
 mod output;
+mod proposals;
 mod rebuild;
 mod run;
 mod selftest;
@@ -146,6 +147,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
+    /// What agents want changed in the rules: list, show, approve, decline, take back.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show p-42\n  spoolgate proposals approve p-42"
+    )]
+    Proposals(proposals::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -230,6 +237,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
+        Command::Proposals(command) => proposals::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

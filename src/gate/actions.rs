@@ -142,6 +142,14 @@ pub enum Action {
     StrategiesList,
     /// One strategy.
     StrategiesGet,
+    /// A change of a rule is proposed.
+    RulePropose,
+    /// A person has it made.
+    ProposalApprove,
+    /// A person has it not made.
+    ProposalDecline,
+    /// A person takes it back.
+    ProposalRevert,
     /// Market rows from a file.
     MarketImport,
     /// Market rows in the request itself.
@@ -312,6 +320,21 @@ pub const ACTIONS: &[ActionRule] = &[
     },
     rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
     rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
+    ActionRule {
+        admission: Admission::Refuses,
+        ..rule(
+            Action::RulePropose,
+            "rule.propose",
+            "ProposeRule",
+            "one of Activate {rule, evidence}, Suspend {rule_id, reason, evidence}, ModifyParameter {rule_id, parameter, old_value, new_value, evidence, is_tightening}",
+            SPEAKERS,
+        )
+    },
+    rule(Action::ProposalApprove, "proposal.approve", "ApproveProposal", "id, sha256", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::ProposalDecline, "proposal.decline", "DeclineProposal", "id, reason", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::ProposalRevert, "proposal.revert", "RevertProposal", "id, reason", HUMAN).in_lane(Lane::Control),
     rule(
         Action::MarketImport,
         "market.import",
@@ -394,8 +417,17 @@ mod tests {
 
     #[test]
     fn only_people_may_make_things_riskier() {
-        for name in ["halt.clear", "account.adjust", "clock.accept", "keys.add", "keys.rotate", "keys.revoke"]
-        {
+        for name in [
+            "halt.clear",
+            "account.adjust",
+            "clock.accept",
+            "keys.add",
+            "keys.rotate",
+            "keys.revoke",
+            "proposal.approve",
+            "proposal.decline",
+            "proposal.revert",
+        ] {
             assert_eq!(find(name).unwrap().senders, HUMAN, "{name}");
         }
         for name in ["order.modify", "stop.loosen", "safety.modify", "rules.write", "risk.override"] {

@@ -14,6 +14,7 @@ mod market;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;
+pub mod proposals;
 pub mod rates;
 pub mod record;
 pub mod selftest;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::dead_man::{self, DeadMan};
+use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
@@ -38,6 +39,8 @@ pub struct State {
     pub rates: Rates,
     /// Who is not heard of.
     pub dead_man: DeadMan,
+    /// Proposals that wait for people.
+    pub proposals: ProposalsState,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -146,6 +149,8 @@ pub enum Change {
     Control(control::Change),
     /// Of the dead man's switch.
     DeadMan(dead_man::Change),
+    /// In a proposal.
+    Proposal(proposals::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -226,6 +231,7 @@ impl State {
             Change::Admission(change) => self.admission.apply(change),
             Change::Control(change) => self.control.apply(change),
             Change::DeadMan(change) => self.dead_man.apply(change),
+            Change::Proposal(change) => self.proposals.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

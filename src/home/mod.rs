@@ -13,6 +13,7 @@ pub mod layout;
 pub mod open;
 pub mod outbox;
 mod program;
+mod proposals;
 pub mod read;
 pub mod rulebook;
 pub mod run;

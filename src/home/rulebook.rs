@@ -9,7 +9,7 @@ use crate::gate::record::{Event, Record};
 use crate::host::disk::{self, Disk, Mode};
 use crate::rules::load::{HALT_FILE, RuleSource};
 use crate::rules::rates::Rates;
-use crate::rules::{Bundle, Rulebook};
+use crate::rules::{Bundle, Rulebook, RulebookError};
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
@@ -131,9 +131,12 @@ impl Home {
             return Ok(Vec::new());
         }
         self.watched.looked_ms = Some(monotonic_ms);
-        let loaded = self
-            .rules
-            .load()
+        // Files that are not what was applied would undo it.
+        let files = match self.rules_blocked() {
+            Some(why) => Err(RulebookError::new("rules", None, why)),
+            None => self.rules.load(),
+        };
+        let loaded = files
             .and_then(|bundle| {
                 let in_force = bundle.hash() == self.rulebook.hash;
                 // The same files compile to the same book.

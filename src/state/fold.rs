@@ -75,6 +75,7 @@ pub fn fold(
             }
             Change::Control(change) => store.apply_to_decisions(seq, change)?,
             Change::Council(change) => store.apply_to_cases(seq, change)?,
+            Change::Proposal(change) => store.apply_to_proposals(seq, change)?,
             Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
             _ => {}
         }
@@ -84,11 +85,12 @@ pub fn fold(
     match record {
         Record::Decision(decision) => {
             let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            // Files of a case, forwarded ones and instructions are for others, whoever brought it.
+            // Files of a case, of rules and proposals, forwarded ones and instructions are for others, whoever brought it.
             let is_taken = to_command
                 && !decision.is_on_a_case()
                 && decision.forwarded_to().is_none()
-                && !outbox::instructs(&decision.changes);
+                && !outbox::instructs(&decision.changes)
+                && !decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
                 state.rates.count(source, bucket, decision.timestamp);
@@ -100,7 +102,7 @@ pub fn fold(
                 store.insert_request(id, &decision.spool, &seen)?;
             }
         }
-        Record::Council(_) | Record::Input(_) => {
+        Record::Council(_) | Record::Input(_) | Record::Proposal(_) => {
             outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Published(published) => {

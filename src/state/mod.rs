@@ -5,6 +5,7 @@ pub mod cases;
 pub mod decisions;
 pub mod fold;
 pub mod lineage;
+pub mod proposals;
 pub mod reports;
 pub mod store;
 

@@ -13,6 +13,7 @@ pub mod ids;
 pub mod json;
 pub mod market;
 pub mod orders;
+pub mod proposals;
 pub mod signing;
 pub mod text;
 pub mod time;
