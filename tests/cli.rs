@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 66] = [
+const COMMANDS: [&str; 67] = [
     "",
     "demo",
     "init",
@@ -73,6 +73,7 @@ const COMMANDS: [&str; 66] = [
     "proposals approve",
     "proposals decline",
     "proposals revert",
+    "proposals verify",
     "halt",
     "halt set",
     "halt clear",

@@ -12,7 +12,7 @@ mod people;
 
 use std::fs;
 
-use gate::{Gate, acknowledged, activate, code, evidence, ledger, modify, own_rule, step, suspend};
+use gate::{Gate, acknowledged, activate, code, ledger, modify, own_rule, step, suspend};
 use serde_json::json;
 use spoolgate::gate::proposals::{Approver, Change as Step, Found, Note};
 use spoolgate::wire::code::Code;
@@ -139,7 +139,8 @@ fn evidence_is_counted_and_a_difference_is_shown() {
         (1, vec![first.seq + 1], 0, true),
     ] {
         let mut proposal = activate(own_rule(&format!("b{sample}{}", lines.len()), "5"));
-        proposal["Activate"]["evidence"] = json!({"summary": "s", "sample_size": sample, "ledger_seqs": lines});
+        proposal["Activate"]["evidence"] =
+            json!({"summary": "s", "sample_size": sample, "ledger_seqs": lines});
         proposal["Activate"]["rule"]["id"] = json!(format!("rule-{sample}-{}", lines[lines.len() - 1]));
         let outcome = gate.propose(&mut home, &proposal);
         let Step::Applied { proposed, .. } = step(&outcome) else { panic!("{outcome:?}") };
@@ -190,5 +191,4 @@ fn too_many_that_wait_and_the_same_twice_are_refused() {
     assert_eq!(code(&gate.propose(&mut home, &all(16))), Some(Code::ProposalsFull));
     // What applies itself needs no room.
     assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("own", "5")))).1);
-    let _ = evidence();
 }

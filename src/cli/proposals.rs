@@ -1,17 +1,19 @@
 //! `spoolgate proposals`: what agents want changed in the rules, and what people say of it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use spoolgate::gate::proposals::{Kind, Proposed, diff, pending_file};
+use spoolgate::gate::proposals::{Proposed, diff, pending_file};
 use spoolgate::home::read::View;
+use spoolgate::host::clock::{Clock, SystemClock};
 use spoolgate::rules::rule::RuleStatus;
 use spoolgate::state::proposals::{ProposalRow, Standing};
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::ProposalId;
 use spoolgate::wire::signing::sha256_hex;
+use spoolgate::wire::sshsig::{Signed, Signers};
 
 use super::handover::{self, Person};
 use super::look;
@@ -37,6 +39,11 @@ pub enum Command {
     /// Have it not made.
     #[command(after_help = "Examples:\n  spoolgate proposals decline p-42 --reason \"too few trades\"")]
     Decline(EndArgs),
+    /// Verify the SSH signature of an approver over a file.
+    #[command(
+        after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit code 1: the signature does not count."
+    )]
+    Verify(VerifyArgs),
     /// Take an applied change back: the rule's former file comes back.
     #[command(after_help = "Examples:\n  spoolgate proposals revert p-42 --reason \"it blocked winners\"")]
     Revert(EndArgs),
@@ -72,6 +79,19 @@ pub struct ApproveArgs {
     sha256: Option<String>,
     #[command(flatten)]
     by: Person,
+}
+
+/// Verify a signature.
+#[derive(clap::Args)]
+pub struct VerifyArgs {
+    /// The file that was signed.
+    file: PathBuf,
+    /// Who may sign, in the format of git's allowed_signers.
+    #[arg(long, value_name = "FILE")]
+    approvers: PathBuf,
+    /// The signature; absent: the file's name and `.sig`.
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
 }
 
 /// End one.
@@ -135,11 +155,39 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 format!("{id} is declined ({})", line_of(answer))
             })
         }
+        Command::Verify(args) => verify(args, output),
         Command::Revert(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});
             handover::administer(home, &by.person, "proposal.revert", &payload, output, |answer| {
                 format!("{id} is taken back, the rule's former file is in force ({})", line_of(answer))
             })
+        }
+    }
+}
+
+fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
+    let read = |path: &Path| {
+        let bytes = std::fs::read(path);
+        bytes.with_context(|| format!("`{}`", path.display()))
+    };
+    let text = |path: &Path| -> Result<String> {
+        String::from_utf8(read(path)?).with_context(|| format!("`{}`", path.display()))
+    };
+    let signature = args.signature.clone().unwrap_or_else(|| {
+        let mut name = args.file.as_os_str().to_owned();
+        name.push(".sig");
+        PathBuf::from(name)
+    });
+    let signers = Signers::read(&text(&args.approvers)?)
+        .map_err(|why| anyhow::anyhow!("`{}`: {why}", args.approvers.display()))?;
+    match signers.verify(&read(&args.file)?, &text(&signature)?, SystemClock::default().now()) {
+        Ok(Signed { identity, key }) => {
+            output.line(&super::output::plain(&format!("signed by {identity} with {key}")))?;
+            Ok(Exit::Success)
+        }
+        Err(why) => {
+            output.remark(&format!("`{}`: {why}", signature.display()));
+            Ok(Exit::Refused)
         }
     }
 }
@@ -174,7 +222,7 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
             at.to_string(),
             by.to_string(),
             rule_id.to_string(),
-            in_words(kind),
+            super::output::short(&kind.in_words(), 60),
             direction.as_str().to_owned(),
             status.to_owned(),
         ]);
@@ -188,17 +236,6 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
         output.table(&["proposal", "at", "by", "rule", "change", "direction", "status"], &[], &rows)?;
     }
     Ok(Exit::Success)
-}
-
-fn in_words(kind: &Kind) -> String {
-    match kind {
-        Kind::Activate => "activate".to_owned(),
-        Kind::Suspend { .. } => "suspend".to_owned(),
-        Kind::ModifyParameter { parameter, old_value, new_value } => {
-            super::output::short(&format!("{parameter} {old_value} to {new_value}"), 60)
-        }
-        Kind::Revert { of, .. } => format!("take {of} back"),
-    }
 }
 
 /// How a proposal stands, and if it was applied, how its rule does by now.

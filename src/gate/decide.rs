@@ -7,8 +7,8 @@ use super::admission;
 use super::council::{self, Closing, Said};
 use super::handle::{self, Judged, Outcome, Turn};
 use super::outbox;
-use super::proposals;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
+use super::proposals;
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::state::{Change, State};
@@ -108,6 +108,8 @@ pub struct Lookups {
     pub proposal: Option<proposals::Change>,
     /// Whether the rule's file is not as the rulebook in force has it.
     pub rule_file_differs: bool,
+    /// Whether only signatures approve proposals.
+    pub only_signatures_approve: bool,
     /// How many of the lines are decisions.
     pub evidence_found: usize,
     /// The council case, and its request as far as that can be read.

@@ -630,10 +630,8 @@ impl Record {
 
     /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it.
     pub fn is_indexed(&self) -> bool {
-        let is_kind = matches!(
-            self,
-            Record::Decision(_) | Record::Council(_) | Record::Input(_) | Record::Proposal(_)
-        );
+        let is_kind =
+            matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_) | Record::Proposal(_));
         is_kind || self.instructs()
     }
 

@@ -117,6 +117,7 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
+        self.push_approved(pending, now)?;
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
         let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
@@ -460,7 +461,8 @@ impl Home {
         self.retry_instructions()?;
         self.retry_rules()?;
         let outstanding = self.outstanding.last_key_value().map(|(seq, _)| *seq);
-        if let Some(up_to) = outstanding.filter(|_| self.instructions_blocked.is_empty() && self.rules_blocked.is_empty())
+        if let Some(up_to) =
+            outstanding.filter(|_| self.instructions_blocked.is_empty() && self.rules_blocked.is_empty())
         {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;

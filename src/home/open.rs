@@ -34,7 +34,7 @@ use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
 use crate::state::store::{Hold, STATE_FILE};
 use crate::state::{Snapshot, Store, StoreError};
 use crate::wire::code::{Code, Exit};
-use crate::wire::ids::Principal;
+use crate::wire::ids::{Principal, ProposalId};
 use crate::wire::time::Time;
 
 /// The outside, as handed in.
@@ -199,6 +199,10 @@ pub struct Home {
     /// Files of rules that something stood in the way of, with the line that changed them: until they are there, the
     /// files are not what is in force, and nothing is marked as published.
     pub(super) rules_blocked: BTreeMap<PathBuf, u64>,
+    /// When approved files were last looked for.
+    pub(super) approved_looked_ms: Option<u64>,
+    /// What was said of approved files that do not count: said once.
+    pub(super) approved_told: BTreeMap<ProposalId, String>,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -411,6 +415,8 @@ impl Home {
             rules_written: false,
             proposals_outstanding: false,
             rules_blocked: BTreeMap::new(),
+            approved_looked_ms: None,
+            approved_told: BTreeMap::new(),
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::batch::Pending;
 use super::open::{Home, HomeError};
 use super::rulebook;
+use crate::gate::Change;
 use crate::gate::decide::{Lookups, Needs};
 use crate::gate::proposals::{Change as Step, Ended, Proposed, pending_file, result_file};
 use crate::gate::record::{Event, Record};
-use crate::gate::Change;
 use crate::rules::yaml::RULE_FILE_BYTES_MAX;
 use crate::spool::publish::Published as Put;
 use crate::state::StoreError;
@@ -57,6 +57,7 @@ impl Home {
     ) -> Result<(), HomeError> {
         let mut path = needs.rule_file.clone();
         if let Some(id) = needs.proposal {
+            lookups.only_signatures_approve = self.has_approvers();
             lookups.proposal = self.last_step(pending, id)?;
             path = match &lookups.proposal {
                 Some(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) => {
@@ -67,7 +68,12 @@ impl Home {
         }
         if let Some(path) = path {
             let in_force = self.rulebook.files.files.get(&path).map(String::as_str);
-            lookups.rule_file_differs = self.rule_file(Path::new(&path)).as_deref() != in_force.map(str::as_bytes);
+            // What lines of this batch change is written behind their seal.
+            let ahead = pending.records.iter().flat_map(|record| applied(record.changes()));
+            let ahead = ahead.filter(|(proposed, _)| proposed.path == path);
+            let mut known: Vec<Option<&str>> = ahead.map(|(proposed, _)| proposed.old.as_deref()).collect();
+            known.push(in_force);
+            lookups.rule_file_differs = !self.holds_any(Path::new(&path), &known);
         }
         for seq in &needs.evidence {
             let is_decision = matches!(self.line_of(pending, *seq)?, Some(Record::Decision(_)));
@@ -95,7 +101,7 @@ impl Home {
     }
 
     /// The last step of a proposal.
-    fn last_step(&self, pending: &Pending, id: ProposalId) -> Result<Option<Step>, HomeError> {
+    pub(super) fn last_step(&self, pending: &Pending, id: ProposalId) -> Result<Option<Step>, HomeError> {
         let Some(row) = self.store.proposal(id)? else { return Ok(None) };
         let line = if row.standing == Standing::Reverted { row.record } else { Some(row.seq) };
         self.step_of(pending, id, line)
@@ -146,6 +152,12 @@ impl Home {
             self.push_event(pending, Record::Rulebook(Event { timestamp: now, note, changes }))?;
         }
         Ok(())
+    }
+
+    /// Whether a rule's file holds one of these texts; none: there is no file.
+    pub(super) fn holds_any(&self, path: &Path, known: &[Option<&str>]) -> bool {
+        let there = self.rule_file(path);
+        known.iter().any(|text| there.as_deref() == text.map(str::as_bytes))
     }
 
     /// What a rule's file holds; none if there is none. What cannot be read holds nothing that any rulebook has.
@@ -316,7 +328,8 @@ impl Home {
             }
             Step::Declined { by, reason, .. } => {
                 let record = self.store.proposal(id)?.and_then(|row| row.record);
-                let Some(Step::Pended { proposed, .. }) = self.step_of(&Pending::default(), id, record)? else {
+                let Some(Step::Pended { proposed, .. }) = self.step_of(&Pending::default(), id, record)?
+                else {
                     return Ok(());
                 };
                 ("declined", result_file(&proposed, &Ended::Declined { by, line: seq, reason }))

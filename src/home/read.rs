@@ -126,7 +126,9 @@ impl View {
         let record = self.record(line)?;
         let steps = record.iter().flat_map(Record::changes);
         let proposed = steps.filter_map(|change| match change {
-            Change::Proposal(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) => Some(proposed),
+            Change::Proposal(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) => {
+                Some(proposed)
+            }
             _ => None,
         });
         let mut own = proposed.filter(|proposed| proposed.proposal_id == id);

@@ -14,8 +14,7 @@ pub(super) const TABLES: &str = "
 
 pub(super) const DROP: &str = "DROP TABLE IF EXISTS proposals;";
 
-pub(super) const DUMP: &str =
-    "SELECT 'proposal ' || id || ' ' || seq || ' ' || status || ' ' || coalesce(record, '') FROM proposals ORDER BY id";
+pub(super) const DUMP: &str = "SELECT 'proposal ' || id || ' ' || seq || ' ' || status || ' ' || coalesce(record, '') FROM proposals ORDER BY id";
 
 /// How a proposal stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,6 +15,7 @@ pub mod market;
 pub mod orders;
 pub mod proposals;
 pub mod signing;
+pub mod sshsig;
 pub mod text;
 pub mod time;
 pub mod venue;

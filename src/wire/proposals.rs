@@ -137,9 +137,7 @@ impl RuleProposal {
         }
         let Evidence { summary, ledger_seqs, .. } = self.evidence();
         if summary.trim().is_empty() || summary.len() > SUMMARY_BYTES_MAX {
-            return Err(format!(
-                "`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes"
-            ));
+            return Err(format!("`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes"));
         }
         if ledger_seqs.len() > LEDGER_SEQS_MAX {
             return Err(format!("`evidence.ledger_seqs` names more than {LEDGER_SEQS_MAX} lines"));

@@ -68,7 +68,8 @@ impl Gate {
         let person = Principal::parse("owner").unwrap();
         layout::found(root.path(), &seams, "test.invalid/proposals", &person).unwrap();
         let home = Home::open(root.path(), seams).unwrap();
-        let owner = layout::own_sign_key(home.keyring(), home.state(), &person, clock.now()).unwrap().unwrap();
+        let owner =
+            layout::own_sign_key(home.keyring(), home.state(), &person, clock.now()).unwrap().unwrap();
         drop(home);
         let bot = SignKey::Hmac([7; 32]);
         let gate = Gate { root, clock, owner, bot, asked: std::cell::Cell::new(0) };
@@ -148,10 +149,6 @@ impl Gate {
 
     pub fn bot_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
         self.asks(home, &self.bot, "trend-bot", action, &payload.to_string())
-    }
-
-    pub fn bot_asks_text(&self, home: &mut Home, action: &str, payload: &str) -> Outcome {
-        self.asks(home, &self.bot, "trend-bot", action, payload)
     }
 
     pub fn owner_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {

@@ -41,7 +41,7 @@ fn what_a_person_approves_is_applied_once() {
     assert_eq!(home.rulebook().hash, rulebook);
     assert_eq!(Some(gate.read("rules/active/all.yaml")), proposed.new);
     assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists());
-    assert!(gate.read(&format!("proposals/applied/{id}.yaml")).contains("person: owner"));
+    assert!(gate.read(&format!("proposals/applied/{id}.yaml")).contains("decided_by: owner"));
     assert_eq!(code(&gate.owner_asks(&mut home, "proposal.approve", &approve)), Some(Code::StateConflict));
     assert_eq!(ledger(&gate).0.iter().filter(|(_, step)| matches!(step, Step::Applied { .. })).count(), 1);
 }

@@ -5,7 +5,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people};
 use super::{
-    Approver, Change, Found, Kind, Note, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed, Shown, pending_file, words,
+    Approver, Change, Found, Kind, Note, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed, Shown, pending_file,
+    words,
 };
 use crate::gate;
 use crate::gate::handle::{Judged as Answered, Outcome, Turn};
@@ -163,6 +164,13 @@ impl Turn<'_> {
         asked: &ApproveProposal,
     ) -> Result<Outcome, Refusal> {
         let proposed = self.pending(asked.id)?;
+        if self.lookups.only_signatures_approve {
+            let what = format!(
+                "rules/approvers is there: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` beside it",
+                asked.id
+            );
+            return Err(Refusal::new(Code::NotPermitted, what));
+        }
         let pending = self.state.proposals.pending.get(&asked.id);
         if pending.is_none_or(|pending| pending.file_sha256 != asked.sha256) {
             let what = format!("the pending file of `{}` is not the one with this SHA-256", asked.id);

@@ -118,7 +118,8 @@ mod tests {
         let old = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n";
         let new = old.replace("b\n", "B\n").replace("j\n", "");
         let told = unified("f", Some(old), Some(&new));
-        let want = "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -7,4 +7,3 @@\n g\n h\n i\n-j\n";
+        let want =
+            "--- a/f\n+++ b/f\n@@ -1,5 +1,5 @@\n a\n-b\n+B\n c\n d\n e\n@@ -7,4 +7,3 @@\n g\n h\n i\n-j\n";
         assert_eq!(told, want);
         assert_eq!(unified("f", None, Some("x\n")), "--- /dev/null\n+++ b/f\n@@ -0,0 +1,1 @@\n+x\n");
         assert_eq!(unified("f", Some("x\n"), None), "--- a/f\n+++ /dev/null\n@@ -1,1 +0,0 @@\n-x\n");

@@ -21,7 +21,7 @@ struct ProposalFile<'a> {
     status: &'static str,
     rule: &'a RuleId,
     file: &'a str,
-    proposed: &'a Kind,
+    proposed: String,
     proposed_by: &'a Principal,
     proposed_at: Time,
     payload_sha256: &'a str,
@@ -39,12 +39,10 @@ struct ProposalFile<'a> {
     evidence: Option<&'a Shown>,
     diff: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    decided: Option<&'a Ended<'a>>,
+    decided: Option<Decided<'a>>,
 }
 
 /// How a proposal ended.
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
 pub enum Ended<'a> {
     /// It was applied.
     Applied {
@@ -66,6 +64,52 @@ pub enum Ended<'a> {
     },
 }
 
+/// The same as a file says it.
+#[derive(Serialize)]
+struct Decided<'a> {
+    decided_by: String,
+    ledger_line: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rulebook: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+impl<'a> Decided<'a> {
+    fn of(ended: &Ended<'a>) -> Decided<'a> {
+        match ended {
+            Ended::Applied { by, line, rulebook } => {
+                let decided_by = match by {
+                    Approver::Proof => "the proof that it tightens".to_owned(),
+                    Approver::Person(person) => person.to_string(),
+                    Approver::Signature { identity, key } => format!("{identity} with {key}"),
+                };
+                Decided { decided_by, ledger_line: *line, rulebook: Some(rulebook), reason: None }
+            }
+            Ended::Declined { by, line, reason } => Decided {
+                decided_by: by.to_string(),
+                ledger_line: *line,
+                rulebook: None,
+                reason: Some(reason),
+            },
+        }
+    }
+}
+
+impl Kind {
+    /// In words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Kind::Activate => "activate the rule".to_owned(),
+            Kind::Suspend { reason } => format!("suspend the rule: {reason}"),
+            Kind::ModifyParameter { parameter, old_value, new_value } => {
+                format!("{parameter} from {old_value} to {new_value}")
+            }
+            Kind::Revert { of, reason } => format!("take {of} back: {reason}"),
+        }
+    }
+}
+
 fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) -> Result<String, String> {
     let Proposed { path, old, new, .. } = proposed;
     let file = ProposalFile {
@@ -73,7 +117,7 @@ fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) 
         status,
         rule: &proposed.rule_id,
         file: path,
-        proposed: &proposed.kind,
+        proposed: proposed.kind.in_words(),
         proposed_by: &proposed.by,
         proposed_at: proposed.at,
         payload_sha256: &proposed.payload_hash,
@@ -85,7 +129,7 @@ fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) 
         why_people: proposed.why_people.as_deref(),
         evidence: proposed.evidence.as_ref(),
         diff: diff::unified(path, old.as_deref(), new.as_deref()),
-        decided,
+        decided: decided.map(Decided::of),
     };
     serde_yaml::to_string(&file).map_err(|error| error.to_string())
 }
