@@ -17,6 +17,7 @@ pub mod portfolio;
 pub mod prepare;
 pub mod rates;
 pub mod record;
+pub mod rules;
 pub mod selftest;
 pub mod state;
 

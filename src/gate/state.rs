@@ -9,6 +9,7 @@ use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
+use crate::rules::rule::Entries;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
 use crate::wire::ids::Principal;
@@ -38,6 +39,8 @@ pub struct State {
     pub rates: Rates,
     /// Who is not heard of.
     pub dead_man: DeadMan,
+    /// Entries of sets that came in while the gate ran: approved or granted.
+    pub entries: Entries,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
