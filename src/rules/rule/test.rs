@@ -11,7 +11,7 @@ use super::fact::{Fact, Value};
 use super::field::Kind;
 use super::host;
 use super::ranges::Ranges;
-use super::set::NamedSet;
+use super::set::{Grows, NamedSet};
 
 /// A list of texts, or a named set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,7 +84,8 @@ impl Members {
             Members::Listed(listed) => listed.contains(text),
             Members::Named { set, seen_too } => {
                 set.holds(text, around.now, *seen_too)
-                    || around.entries.holds(&set.name, text, around.now, around.task)
+                    || (set.grows != Grows::Never
+                        && around.entries.holds(&set.name, text, around.now, around.task))
             }
         }
     }

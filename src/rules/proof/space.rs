@@ -1,0 +1,559 @@
+//! The dimensions that rules act in: for every fact, and for whatever is derived from one, its values cut where some
+//! condition tells two of them apart.
+//!
+//! What is derived from a text (its domain, whether an expression matches, whether somebody approved it) counts as
+//! independent of it. That makes room for facts that cannot be, so that less is proved, and nothing that is not so.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use regex::Regex;
+
+use super::area::{Area, Ask, Sides};
+use super::cells::Cells;
+use super::cover::{Exhausted, Steps};
+use super::cuts::Numbers;
+use crate::rules::rule::field::{Kind, Missing};
+use crate::rules::rule::ruleset::missing;
+use crate::rules::rule::set::{Grows, Provenance};
+use crate::rules::rule::{Guard, Members, NamedSet, Reading, Test};
+use crate::wire::ids::SetName;
+use crate::wire::time::Time;
+
+/// What of a fact, or of an element of it, is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum View<'a> {
+    /// Its value.
+    Plain,
+    /// Its domain.
+    Domain,
+    /// The host of a link in it.
+    Link,
+    /// Whether the expression of this text matches.
+    Expression(&'a str),
+    /// Whether somebody approved its value into this set.
+    Approved(&'a SetName),
+    /// Whether somebody approved its domain into this set.
+    ApprovedDomain(&'a SetName),
+    /// Whether somebody approved the link's host into this set.
+    ApprovedLink(&'a SetName),
+}
+
+/// Values of a dimension.
+#[derive(Clone, Debug)]
+pub enum Values<'a> {
+    /// Numbers.
+    Numbers(Numbers),
+    /// Texts by name, then all others in one cell if there are others.
+    Texts {
+        /// The names, sorted.
+        named: Vec<&'a str>,
+        /// Whether there are others.
+        has_others: bool,
+    },
+    /// No and yes.
+    Flag,
+    /// No and yes: whether this matches.
+    Expression(&'a Regex),
+}
+
+/// A dimension: cells of values, then three that are none.
+#[derive(Clone, Debug)]
+pub struct Dimension<'a> {
+    /// Which reading it is of.
+    pub reading: usize,
+    /// What of it.
+    pub view: View<'a>,
+    /// Its values.
+    pub values: Values<'a>,
+    /// How many cells of values it has.
+    pub count: u32,
+}
+
+/// A crowd: whose elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CrowdOf {
+    /// Which reading.
+    pub reading: usize,
+    /// Links in it, not elements of the array.
+    pub is_links: bool,
+}
+
+/// The dimensions of some rules of one action.
+#[derive(Debug, Default)]
+pub struct Space<'a> {
+    /// What is read.
+    pub readings: Vec<Reading>,
+    /// Its dimensions. Those of the readings themselves come first.
+    pub dimensions: Vec<Dimension<'a>>,
+    /// All cells of each.
+    pub universes: Vec<Cells>,
+    /// Its crowds.
+    pub crowds: Vec<CrowdOf>,
+    derived: BTreeMap<(usize, View<'a>), u32>,
+    mentioned: BTreeSet<(u32, usize, bool)>,
+    /// A condition is of a form that cannot be calculated with.
+    pub is_opaque: bool,
+}
+
+/// Cells of sets at one instant: many conditions ask for the same set.
+type Resolved = BTreeMap<(u32, usize, bool), Rc<Cells>>;
+
+/// Turns rules into areas at one instant.
+pub struct Resolver<'s, 'a> {
+    space: &'s Space<'a>,
+    now: Time,
+    resolved: Resolved,
+}
+
+impl<'a> Dimension<'a> {
+    /// A text that is there, but that cannot be compared: of no host, with look-alike letters.
+    pub fn odd(&self) -> u32 {
+        self.count
+    }
+
+    /// The request leaves it out.
+    pub fn absent(&self) -> u32 {
+        self.count.saturating_add(1)
+    }
+
+    /// It is not known.
+    pub fn unknown(&self) -> u32 {
+        self.count.saturating_add(2)
+    }
+
+    /// The cell of a folded text.
+    pub fn cell_of(&self, text: &str) -> Option<u32> {
+        let Values::Texts { named, has_others } = &self.values else { return None };
+        match named.binary_search(&text) {
+            Ok(at) => u32::try_from(at).ok(),
+            Err(_) => has_others.then(|| self.count.saturating_sub(1)),
+        }
+    }
+
+    fn named(&self, text: &str) -> Option<u32> {
+        let Values::Texts { named, .. } = &self.values else { return None };
+        named.binary_search(&text).ok().and_then(|at| u32::try_from(at).ok())
+    }
+
+    /// Closes the list of values and says which cells there are.
+    fn seal(&mut self, reading: &Reading) -> Cells {
+        let is_element = self.view == View::Link || reading.is_many();
+        let is_plain = self.view == View::Plain;
+        let (count, has_odd) = match &mut self.values {
+            Values::Numbers(numbers) => (numbers.seal(), false),
+            Values::Texts { named, has_others } => {
+                named.sort_unstable();
+                named.dedup();
+                (u32::try_from(named.len()).unwrap_or(u32::MAX - 4) + u32::from(*has_others), *has_others)
+            }
+            Values::Flag | Values::Expression(_) => (2, false),
+        };
+        self.count = count;
+        let is_approval =
+            matches!(self.view, View::Approved(_) | View::ApprovedDomain(_) | View::ApprovedLink(_));
+        let mut cells = vec![(0, count)];
+        let mut special = |at: u32| cells.push((at, at.saturating_add(1)));
+        if has_odd {
+            special(self.odd());
+        }
+        if is_plain && !is_element && missing(reading) == Missing::Absent {
+            special(self.absent());
+        }
+        if !is_element && !is_approval {
+            special(self.unknown());
+        }
+        Cells::of(cells)
+    }
+}
+
+impl<'a> Space<'a> {
+    /// An empty space over these readings.
+    pub fn over(readings: Vec<Reading>) -> Space<'a> {
+        let mut space = Space::default();
+        for (at, reading) in readings.iter().enumerate() {
+            space.dimensions.push(Dimension {
+                reading: at,
+                view: View::Plain,
+                values: values_of(reading),
+                count: 0,
+            });
+        }
+        space.readings = readings;
+        space
+    }
+
+    /// Makes room for the conditions of a rule, whose facts are these readings.
+    pub fn mention(&mut self, guard: &'a Guard, slots: &[usize], steps: &mut Steps) -> Result<(), Exhausted> {
+        for condition in &guard.conditions {
+            steps.take(1)?;
+            if let Some(reading) = slots.get(condition.slot) {
+                self.mention_test(*reading, &condition.test, steps)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn mention_test(&mut self, reading: usize, test: &'a Test, steps: &mut Steps) -> Result<(), Exhausted> {
+        let plain = u32::try_from(reading).unwrap_or(u32::MAX);
+        let is_many = self.readings.get(reading).is_some_and(Reading::is_many);
+        if is_many {
+            self.crowd(CrowdOf { reading, is_links: false });
+        }
+        match test {
+            Test::Number(ranges) => {
+                if let Some(Dimension { values: Values::Numbers(numbers), .. }) =
+                    self.dimensions.get_mut(reading)
+                {
+                    steps.take(ranges.parts().len() as u64)?;
+                    numbers.mention(ranges);
+                } else {
+                    self.is_opaque = true;
+                }
+            }
+            Test::Member { of, is_in, .. } => {
+                self.mention_members(reading, plain, View::Approved, of, *is_in, steps)?
+            }
+            Test::Domain { of, is_in } => {
+                let domain = self.dimension(reading, View::Domain, TEXTS);
+                self.mention_members(reading, domain, View::ApprovedDomain, of, *is_in, steps)?;
+            }
+            Test::LinksNotIn(of) => {
+                self.crowd(CrowdOf { reading, is_links: true });
+                let link = self.dimension(reading, View::Link, TEXTS);
+                self.mention_members(reading, link, View::ApprovedLink, of, false, steps)?;
+            }
+            Test::Matches { pattern, .. } => {
+                self.dimension(reading, View::Expression(pattern.0.as_str()), Values::Expression(&pattern.0));
+            }
+            Test::Flag(_) | Test::Absent | Test::Present => {}
+        }
+        Ok(())
+    }
+
+    fn mention_members(
+        &mut self,
+        reading: usize,
+        dimension: u32,
+        approved: fn(&'a SetName) -> View<'a>,
+        of: &'a Members,
+        is_in: bool,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
+        if let Members::Named { set, seen_too } = of {
+            if set.grows != Grows::Never {
+                // A list that may grow is not known when it is asked whether something is on it.
+                self.is_opaque |= is_in;
+                self.dimension(reading, approved(&set.name), Values::Flag);
+            }
+            if !self.mentioned.insert(key(dimension, set, *seen_too)) {
+                return Ok(());
+            }
+        }
+        let Some(Dimension { values: Values::Texts { named, has_others }, .. }) =
+            self.dimensions.get_mut(dimension as usize)
+        else {
+            self.is_opaque = true;
+            return Ok(());
+        };
+        // Where there are no others, every value is named already.
+        if *has_others {
+            steps.take(weight(of))?;
+            match of {
+                Members::Listed(listed) => named.extend(listed.iter().map(String::as_str)),
+                Members::Named { set, .. } => named.extend(set.values.keys().map(String::as_str)),
+            }
+        }
+        Ok(())
+    }
+
+    fn dimension(&mut self, reading: usize, view: View<'a>, values: Values<'a>) -> u32 {
+        let next = u32::try_from(self.dimensions.len()).unwrap_or(u32::MAX);
+        *self.derived.entry((reading, view)).or_insert_with(|| {
+            self.dimensions.push(Dimension { reading, view, values, count: 0 });
+            next
+        })
+    }
+
+    fn crowd(&mut self, crowd: CrowdOf) {
+        if !self.crowds.contains(&crowd) {
+            self.crowds.push(crowd);
+        }
+    }
+
+    /// Ends the list of conditions.
+    pub fn seal(&mut self) {
+        self.universes.clear();
+        for dimension in &mut self.dimensions {
+            if let Some(reading) = self.readings.get(dimension.reading) {
+                self.universes.push(dimension.seal(reading));
+            }
+        }
+    }
+
+    fn derived(&self, reading: usize, view: View<'a>) -> Option<u32> {
+        self.derived.get(&(reading, view)).copied()
+    }
+}
+
+/// No names yet.
+const TEXTS: Values<'static> = Values::Texts { named: Vec::new(), has_others: true };
+
+fn values_of<'a>(reading: &Reading) -> Values<'a> {
+    match reading.kind() {
+        Kind::Number => Values::Numbers(Numbers::default()),
+        Kind::Whole(least, most) => Values::Numbers(Numbers::whole(least, most)),
+        Kind::TimeOfDay => Values::Numbers(Numbers::whole(0, 1439)),
+        Kind::Word(known) if !known.is_empty() => Values::Texts { named: known.to_vec(), has_others: false },
+        Kind::Word(_) | Kind::Text | Kind::Host | Kind::Address => TEXTS,
+        Kind::Flag => Values::Flag,
+    }
+}
+
+fn key(dimension: u32, set: &Arc<NamedSet>, seen_too: bool) -> (u32, usize, bool) {
+    (dimension, Arc::as_ptr(set).addr(), seen_too)
+}
+
+fn weight(of: &Members) -> u64 {
+    match of {
+        Members::Listed(listed) => listed.len() as u64,
+        Members::Named { set, .. } => set.values.len() as u64,
+    }
+}
+
+/// An area that is being made.
+#[derive(Default)]
+struct Making {
+    sides: BTreeMap<u32, Rc<Cells>>,
+    asks: Vec<(u32, Ask)>,
+}
+
+impl Making {
+    fn narrow(&mut self, dimension: u32, cells: Rc<Cells>) {
+        self.sides
+            .entry(dimension)
+            .and_modify(|have| *have = Rc::new(have.intersection(&cells)))
+            .or_insert(cells);
+    }
+}
+
+impl<'s, 'a> Resolver<'s, 'a> {
+    /// For one instant.
+    pub fn at(space: &'s Space<'a>, now: Time) -> Resolver<'s, 'a> {
+        Resolver { space, now, resolved: BTreeMap::new() }
+    }
+
+    /// What a rule acts on.
+    pub fn area(&mut self, guard: &'a Guard, slots: &[usize], steps: &mut Steps) -> Result<Area, Exhausted> {
+        let mut making = Making::default();
+        for condition in &guard.conditions {
+            steps.take(1)?;
+            if let Some(reading) = slots.get(condition.slot) {
+                self.condition(&mut making, *reading, &condition.test, steps)?;
+            }
+        }
+        Ok(Area { sides: self.sides(making.sides), asks: making.asks })
+    }
+
+    /// Sides that leave something out.
+    fn sides(&self, sides: BTreeMap<u32, Rc<Cells>>) -> Sides {
+        let universes = &self.space.universes;
+        sides
+            .into_iter()
+            .filter(|(number, cells)| universes.get(*number as usize) != Some(cells.as_ref()))
+            .collect()
+    }
+
+    fn condition(
+        &mut self,
+        making: &mut Making,
+        reading: usize,
+        test: &'a Test,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
+        let space = self.space;
+        let is_many = space.readings.get(reading).is_some_and(Reading::is_many);
+        let elements = CrowdOf { reading, is_links: false };
+        match test {
+            Test::LinksNotIn(of) => {
+                let mut link = Making::default();
+                if let Some(dimension) = space.derived(reading, View::Link) {
+                    self.members(&mut link, reading, dimension, View::ApprovedLink, of, false, steps)?;
+                }
+                self.ask(making, CrowdOf { reading, is_links: true }, link);
+                // Without a text there is no link in it.
+                if is_many {
+                    self.ask(making, elements, Making::default());
+                } else {
+                    self.there(making, reading);
+                }
+            }
+            Test::Absent if is_many => {
+                making.asks.extend(space.number_of(elements).map(|number| (number, Ask::Nobody)))
+            }
+            Test::Present if is_many => self.ask(making, elements, Making::default()),
+            _ if is_many => {
+                let mut element = Making::default();
+                self.single(&mut element, reading, test, steps)?;
+                self.ask(making, elements, element);
+            }
+            _ => self.single(making, reading, test, steps)?,
+        }
+        Ok(())
+    }
+
+    fn ask(&self, making: &mut Making, crowd: CrowdOf, element: Making) {
+        let area = Area { sides: self.sides(element.sides), asks: Vec::new() };
+        making.asks.extend(self.space.number_of(crowd).map(|number| (number, Ask::Some(Rc::new(area)))));
+    }
+
+    /// A condition on a single value.
+    fn single(
+        &mut self,
+        making: &mut Making,
+        reading: usize,
+        test: &'a Test,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
+        let space = self.space;
+        let Some(plain) = space.dimensions.get(reading) else { return Ok(()) };
+        let number = u32::try_from(reading).unwrap_or(u32::MAX);
+        let unknown = Cells::one(plain.unknown());
+        match test {
+            Test::Number(ranges) => {
+                if let Values::Numbers(numbers) = &plain.values {
+                    steps.take(ranges.parts().len() as u64)?;
+                    let cells = numbers.cells(ranges).union(&unknown);
+                    making.narrow(number, self.known(number, cells));
+                }
+            }
+            Test::Flag(wanted) => {
+                let cells = Cells::one(u32::from(*wanted)).union(&unknown);
+                making.narrow(number, self.known(number, cells));
+            }
+            Test::Member { of, is_in, .. } => {
+                self.members(making, reading, number, View::Approved, of, *is_in, steps)?;
+            }
+            Test::Domain { of, is_in } => {
+                if let Some(domain) = space.derived(reading, View::Domain) {
+                    self.members(making, reading, domain, View::ApprovedDomain, of, *is_in, steps)?;
+                }
+                self.there(making, reading);
+            }
+            Test::Matches { pattern, wanted } => {
+                if let Some(at) = space.derived(reading, View::Expression(pattern.0.as_str())) {
+                    // Two values, none of them odd; whether it is unknown is the third.
+                    let unknown = space.dimensions.get(at as usize).map_or(2, Dimension::unknown);
+                    let cells = Cells::one(u32::from(*wanted)).union(&Cells::one(unknown));
+                    making.narrow(at, self.known(at, cells));
+                }
+                self.there(making, reading);
+            }
+            Test::Absent => {
+                let cells = Cells::one(plain.absent()).union(&unknown);
+                making.narrow(number, self.known(number, cells));
+            }
+            Test::Present => self.there(making, reading),
+            Test::LinksNotIn(_) => {}
+        }
+        Ok(())
+    }
+
+    /// The request has the field.
+    fn there(&self, making: &mut Making, reading: usize) {
+        let number = u32::try_from(reading).unwrap_or(u32::MAX);
+        if let (Some(plain), Some(all)) =
+            (self.space.dimensions.get(reading), self.space.universes.get(reading))
+        {
+            making.narrow(number, Rc::new(all.minus(&Cells::one(plain.absent()))));
+        }
+    }
+
+    /// These cells as far as there are such.
+    fn known(&self, dimension: u32, cells: Cells) -> Rc<Cells> {
+        let all = self.space.universes.get(dimension as usize);
+        Rc::new(all.map_or_else(Cells::none, |all| all.intersection(&cells)))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "one condition, as it is written")]
+    fn members(
+        &mut self,
+        making: &mut Making,
+        reading: usize,
+        dimension: u32,
+        approved: fn(&'a SetName) -> View<'a>,
+        of: &'a Members,
+        is_in: bool,
+        steps: &mut Steps,
+    ) -> Result<(), Exhausted> {
+        let space = self.space;
+        let (Some(place), Some(all)) =
+            (space.dimensions.get(dimension as usize), space.universes.get(dimension as usize))
+        else {
+            return Ok(());
+        };
+        let among = self.among(dimension, place, of, steps)?;
+        // What is there but cannot be compared, and what is not known, is neither in nor out.
+        let neither = Cells::one(place.odd()).union(&Cells::one(place.unknown()));
+        let values = if is_in { among.as_ref().clone() } else { Cells::span(0, place.count).minus(&among) };
+        steps.take(values.weight())?;
+        making.narrow(dimension, Rc::new(values.union(&neither).intersection(all)));
+        if let Members::Named { set, .. } = of
+            && let Some(at) = space.derived(reading, approved(&set.name))
+            && set.grows != Grows::Never
+        {
+            making.narrow(at, Rc::new(Cells::one(0)));
+        }
+        Ok(())
+    }
+
+    /// Cells of the members.
+    fn among(
+        &mut self,
+        dimension: u32,
+        place: &Dimension<'a>,
+        of: &'a Members,
+        steps: &mut Steps,
+    ) -> Result<Rc<Cells>, Exhausted> {
+        let spans = |at: u32| (at, at.saturating_add(1));
+        let (set, seen_too) = match of {
+            Members::Listed(listed) => {
+                steps.take(weight(of))?;
+                let cells = listed.iter().filter_map(|text| place.named(text)).map(spans);
+                return Ok(Rc::new(Cells::of(cells.collect())));
+            }
+            Members::Named { set, seen_too } => (set, *seen_too),
+        };
+        if let Some(cells) = self.resolved.get(&key(dimension, set, seen_too)) {
+            return Ok(Rc::clone(cells));
+        }
+        steps.take(weight(of))?;
+        let counting = set.values.keys().filter(|value| set.holds(value, self.now, seen_too));
+        let cells = Rc::new(Cells::of(counting.filter_map(|text| place.named(text)).map(spans).collect()));
+        self.resolved.insert(key(dimension, set, seen_too), Rc::clone(&cells));
+        Ok(cells)
+    }
+}
+
+impl Space<'_> {
+    /// The number of a crowd.
+    pub fn number_of(&self, crowd: CrowdOf) -> Option<u32> {
+        self.crowds.iter().position(|other| *other == crowd).and_then(|at| u32::try_from(at).ok())
+    }
+}
+
+/// Every instant at which an entry of a set that the rule names ends.
+pub fn endings(guard: &Guard, into: &mut BTreeSet<Time>, steps: &mut Steps) -> Result<(), Exhausted> {
+    for condition in &guard.conditions {
+        let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) = &condition.test
+        else {
+            continue;
+        };
+        let Members::Named { set, seen_too } = of else { continue };
+        steps.take(weight(of))?;
+        let counting = set.values.values().filter(|(of, _)| *seen_too || *of != Provenance::Seen);
+        into.extend(counting.filter_map(|(_, until)| *until));
+    }
+    Ok(())
+}
