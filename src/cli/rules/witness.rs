@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
+use spoolgate::gate::actions;
 use spoolgate::gate::prepare::Authentic;
 use spoolgate::rules::Rulebook;
 use spoolgate::rules::golden::name_of;
@@ -74,16 +75,18 @@ pub struct Made {
 /// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed.
 pub fn request(rulebook: &Rulebook, witness: &Witness) -> Made {
     let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
-    if witness.action != "order.submit" {
-        return Made { request: None, outside: all() };
-    }
-    let Some((source, payload)) = order(rulebook, witness) else {
+    let made = match witness.action.as_str() {
+        "order.submit" => order(rulebook, witness),
+        action if actions::find(action).is_none() => plain(rulebook, witness),
+        _ => None,
+    };
+    let Some((source, payload)) = made else {
         return Made { request: None, outside: all() };
     };
     let Some(authentic) = envelope(witness, &source, &payload).map(Authentic::unsigned) else {
         return Made { request: None, outside: all() };
     };
-    if authentic.body.is_err() {
+    if actions::find(&witness.action).is_some() && authentic.body.is_err() {
         return Made { request: None, outside: all() };
     }
     let readings: Vec<Reading> = witness.facts.iter().map(|(reading, _)| *reading).collect();
@@ -107,6 +110,26 @@ fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope>
         signature: String::new(),
         causality: None,
     })
+}
+
+/// Sender and payload of an action whose fields are members of its payload.
+fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
+    let agent = rulebook.principals.values().find(|rule| rule.role == Role::Agent);
+    let mut source = agent.map(|rule| rule.name.to_string());
+    let mut payload = Map::new();
+    for (reading, fact) in &witness.facts {
+        let name = reading.to_string();
+        match (name.strip_prefix("payload."), fact) {
+            (Some(member), Fact::Known(_) | Fact::Many(_)) if facts::is_of_request(reading) => {
+                payload.insert(member.to_owned(), facts::view(reading, fact));
+            }
+            (None, Fact::Known(Value::Text(text))) if name == "request.source" => {
+                source = Some(text.to_string());
+            }
+            _ => {}
+        }
+    }
+    Some((source?, Json::Object(payload)))
 }
 
 /// Sender and payload of an order with these facts.
@@ -141,10 +164,12 @@ fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
         if is_short_only { "sell" } else { "buy" }.to_owned()
     });
     let direction = if side == "buy" { Direction::Long } else { Direction::Short };
+    let named = text("order.thesis");
     let thesis = rulebook.theses.values().find(|thesis| {
         thesis.strategy.as_str() == name && thesis.symbol.as_str() == symbol && thesis.direction == direction
     });
     let thesis = thesis.map_or_else(|| "a-thesis".to_owned(), |thesis| thesis.slug.to_string());
+    let thesis = named.unwrap_or(thesis);
     let order_type = text("order.order_type").unwrap_or_else(|| {
         if matches!(facts.get("order.price"), Some(Fact::Absent)) { "market" } else { "limit" }.to_owned()
     });
@@ -167,10 +192,8 @@ fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     payload.insert("planned_entry".to_owned(), show(entry));
     payload.insert("planned_stop".to_owned(), show(stop));
     payload.insert("stop_price".to_owned(), show(number("order.stop_price").unwrap_or(stop)));
-    for key in ["target_price"] {
-        if let Some(target) = number(&format!("order.{key}")) {
-            payload.insert(key.to_owned(), show(target));
-        }
+    if let Some(target) = number("order.target_price") {
+        payload.insert("target_price".to_owned(), show(target));
     }
     if let Some(force) = text("order.time_in_force") {
         payload.insert("time_in_force".to_owned(), json!(force));
