@@ -1,6 +1,8 @@
 //! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
 
+mod change;
 mod diff;
+mod explain;
 mod facts;
 mod fields;
 mod folder;
@@ -25,6 +27,8 @@ pub enum Command {
     Lint(lint::Args),
     /// Try the golden cases in rules/tests.
     Test(test::Args),
+    /// Say rule by rule which conditions hold of a request, and what would have to change.
+    Explain(explain::Args),
     /// Say where one rulebook stands to another: tighter, looser, or neither.
     Diff(diff::Args),
 }
@@ -35,6 +39,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Explain(args) => explain::run(home, args, output),
         Command::Diff(args) => diff::run(home, args, output),
     }
 }
