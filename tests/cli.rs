@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 59] = [
+const COMMANDS: [&str; 65] = [
     "",
     "demo",
     "init",
@@ -66,6 +66,12 @@ const COMMANDS: [&str; 59] = [
     "theses",
     "theses list",
     "theses lint",
+    "rules",
+    "rules fields",
+    "rules lint",
+    "rules test",
+    "rules explain",
+    "rules diff",
     "halt",
     "halt set",
     "halt clear",

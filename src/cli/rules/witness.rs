@@ -8,6 +8,7 @@ use spoolgate::gate::actions;
 use spoolgate::gate::prepare::Authentic;
 use spoolgate::rules::Rulebook;
 use spoolgate::rules::golden::name_of;
+use spoolgate::rules::instruments::Instrument;
 use spoolgate::rules::principals::Role;
 use spoolgate::rules::proof::Witness;
 use spoolgate::rules::rule::entries::Entry;
@@ -15,7 +16,7 @@ use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Valu
 use spoolgate::rules::strategies::Direction;
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::ids::{Principal, RequestId, Symbol};
 
 use super::facts;
 
@@ -72,11 +73,15 @@ pub struct Made {
     pub outside: Vec<String>,
 }
 
-/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed.
-pub fn request(rulebook: &Rulebook, witness: &Witness) -> Made {
+/// Last prices known, by symbol.
+pub type Prices = BTreeMap<Symbol, Amount>;
+
+/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed, and near
+/// the last price if that is known.
+pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
     let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
     let made = match witness.action.as_str() {
-        "order.submit" => order(rulebook, witness),
+        "order.submit" => order(rulebook, prices, witness),
         action if actions::find(action).is_none() => plain(rulebook, witness),
         _ => None,
     };
@@ -132,8 +137,22 @@ fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     Some((source?, Json::Object(payload)))
 }
 
+/// A size whose value is well above the least that may be traded.
+fn least_size(instrument: &Instrument, price: Amount) -> Amount {
+    let two = Amount::from_i64(2);
+    let wanted = instrument.min_notional.checked_mul(two).unwrap_or(instrument.min_notional);
+    let mut size = instrument.min_size;
+    while let Some(next) = size.checked_mul(two)
+        && next <= instrument.max_size
+        && size.checked_mul(price).is_some_and(|value| value < wanted)
+    {
+        size = next;
+    }
+    size
+}
+
 /// Sender and payload of an order with these facts.
-fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
+fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
     let facts: BTreeMap<String, &Fact<'static>> =
         witness.facts.iter().map(|(reading, fact)| (name_of(reading), fact)).collect();
     let text = |name: &str| match facts.get(name) {
@@ -173,12 +192,16 @@ fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     let order_type = text("order.order_type").unwrap_or_else(|| {
         if matches!(facts.get("order.price"), Some(Fact::Absent)) { "market" } else { "limit" }.to_owned()
     });
-    let least = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol).map(|it| it.min_size);
-    let size = number("order.size").or(least).unwrap_or(Amount::ONE);
-    let entry = number("order.planned_entry").or(number("order.price")).unwrap_or(Amount::from_i64(100));
+    let instrument = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol);
+    let on_tick = |price: Amount| instrument.and_then(|it| price.round_down_to(it.tick)).unwrap_or(price);
+    let last = prices.iter().find(|(of, _)| of.as_str() == symbol).map(|(_, price)| on_tick(*price));
+    let planned = number("order.planned_entry").or(number("order.price")).or(last);
+    let entry = planned.unwrap_or(Amount::from_i64(100));
     // Two per cent from the plan, on the side where stops are.
     let away = Amount::parse_wire(if side == "buy" { "0.98" } else { "1.02" }).ok()?;
-    let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away))?;
+    let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away).map(on_tick))?;
+    let size =
+        number("order.size").unwrap_or_else(|| instrument.map_or(Amount::ONE, |it| least_size(it, entry)));
     let show = |amount: Amount| json!(amount.normalized().to_string());
     let mut payload = Map::new();
     for (key, value) in [("strategy", name), ("symbol", symbol), ("side", side), ("thesis_slug", thesis)] {
