@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 67] = [
+const COMMANDS: [&str; 73] = [
     "",
     "demo",
     "init",
@@ -74,6 +74,12 @@ const COMMANDS: [&str; 67] = [
     "proposals decline",
     "proposals revert",
     "proposals verify",
+    "rules",
+    "rules fields",
+    "rules lint",
+    "rules test",
+    "rules explain",
+    "rules diff",
     "halt",
     "halt set",
     "halt clear",

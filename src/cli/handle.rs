@@ -1,25 +1,48 @@
-//! `spoolgate handle`: one signed file decided at once.
+//! `spoolgate handle`: one signed file decided at once, or only tried.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use spoolgate::home::dry_run::{Asked, Trial, Tried};
+use spoolgate::home::read::real_seams;
+use spoolgate::rules::Rulebook;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate::wire::envelope::{Envelope, REQUEST_BYTES_MAX};
+use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::json;
+use spoolgate::wire::time::Time;
 
 use super::handover::{self, Handed};
+use super::look;
 use super::output::Output;
+use super::rules::Folder;
 
 /// Decide one signed file at once and print the answer.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate handle r1.json\n  spoolgate handle - < r1.json | jq .data\n\nThe exit code is that of the answer. Beside a running watcher the file is handed to it."
+    after_help = "Examples:\n  spoolgate handle r1.json\n  spoolgate handle - < r1.json | jq .data\n  spoolgate handle --dry-run r1.json\n  spoolgate handle --dry-run --as trend-bot --action order.submit order.json\n  spoolgate handle --dry-run --rules my-checkout witness.json\n\nA dry run writes nothing and uses up no id; a gate may be running. It takes a request without signature, and with\n--as and --action a payload alone.\n\nThe exit code is that of the answer. Beside a running watcher the file is handed to it."
 )]
 pub struct Args {
     /// The signed request; `-` for standard input.
     file: PathBuf,
+    /// Say what the answer would be, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Take the rules in this folder for those in force.
+    #[arg(long, value_name = "DIR", requires = "dry_run")]
+    rules: Option<PathBuf>,
+    /// Who would sign it; absent: who it says.
+    #[arg(long = "as", value_name = "PRINCIPAL", requires = "dry_run", value_parser = Principal::parse)]
+    source: Option<Principal>,
+    /// What the payload asks for, where the file holds nothing else.
+    #[arg(long, requires = "dry_run")]
+    action: Option<String>,
 }
 
 /// Reads a file or standard input, at most what a request may have and one byte more.
@@ -38,6 +61,9 @@ pub fn read_input(path: &Path) -> Result<Vec<u8>> {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let request = read_input(&args.file)?;
+    if args.dry_run {
+        return try_it(home, args, &request, output);
+    }
     match handover::decide(home, &request)? {
         Handed::Answered(bytes) => {
             output.raw(&bytes)?;
@@ -49,4 +75,117 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             Ok(Exit::WaitTimeout)
         }
     }
+}
+
+fn try_it(home: &Path, args: &Args, request: &[u8], output: &Output) -> Result<Exit> {
+    let seams = real_seams(home)?;
+    let mut trial = Trial::of(home, &seams)?;
+    match &args.rules {
+        Some(dir) => trial.under(rules_of(dir, &trial.view.rulebook)?),
+        None => look::rules_apart(home, &trial.view).iter().for_each(|apart| output.remark(apart)),
+    }
+    let asked = asked(args, request, trial.now)?;
+    let Tried { answer, remarks, .. } = trial.decide(&asked)?;
+    remarks.iter().for_each(|remark| output.remark(remark));
+    output.raw(&marked(&answer))?;
+    Ok(answer.exit())
+}
+
+/// The answer's bytes with a mark at the front, so that nobody takes it for one that was given.
+fn marked(answer: &Answer) -> Vec<u8> {
+    let mut bytes = br#"{"dry_run":true,"#.to_vec();
+    bytes.extend(answer.to_bytes().into_iter().skip(1));
+    bytes
+}
+
+/// The rulebook in `dir`; where that holds rules and sets only, the one in force with these.
+pub fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
+    let folder = Folder::read(dir, None)?;
+    let read = folder.sound_rules()?;
+    match folder.rulebook() {
+        Some(Ok(mut rulebook)) => {
+            // Theses do not lie with the rules; those of the home stay in force where the folder has none.
+            if rulebook.theses.is_empty() {
+                rulebook.theses.clone_from(&in_force.theses);
+            }
+            Ok(rulebook)
+        }
+        Some(Err(fault)) => bail!(folder.shown(fault)),
+        None => Ok(Rulebook { ruleset: read.rules, ..in_force.clone() }),
+    }
+}
+
+/// A request without signature, as people and `rules diff` write it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Draft<'a> {
+    id: Option<String>,
+    timestamp: Option<String>,
+    action: Option<String>,
+    source: Option<String>,
+    signature: Option<String>,
+    #[serde(borrow)]
+    payload: &'a RawValue,
+    #[serde(borrow, default)]
+    causality: Option<&'a RawValue>,
+}
+
+/// What the file asks for.
+pub fn asked<'a>(args: &Args, bytes: &'a [u8], now: Time) -> Result<Asked<'a>> {
+    read_asked(bytes, args.source.as_ref(), args.action.as_deref(), now)
+}
+
+/// The same: signed, without signature, or a payload alone.
+pub fn read_asked<'a>(
+    bytes: &'a [u8],
+    source: Option<&Principal>,
+    action: Option<&str>,
+    now: Time,
+) -> Result<Asked<'a>> {
+    if source.is_none() && Envelope::parse(bytes).is_ok() {
+        return Ok(Asked::Signed(bytes));
+    }
+    let text = json::check_object(bytes).context("the request")?;
+    let keys: BTreeMap<String, &RawValue> = serde_json::from_str(text).context("the request")?;
+    let is_payload = !keys.contains_key("payload");
+    let draft = if is_payload {
+        if action.is_none() {
+            bail!("the request has no `payload`; if the file is the payload, name the --action");
+        }
+        let payload = serde_json::from_str(text).context("the payload")?;
+        Draft {
+            id: None,
+            timestamp: None,
+            action: None,
+            source: None,
+            signature: None,
+            payload,
+            causality: None,
+        }
+    } else {
+        serde_json::from_str(text).context("the request")?
+    };
+    let Some(action) = action.map(str::to_owned).or(draft.action) else {
+        bail!("the request has no `action`; name it with --action");
+    };
+    let source = match (source, &draft.source) {
+        (Some(source), _) => source.clone(),
+        (None, Some(source)) => Principal::parse(source)?,
+        (None, None) => bail!("nobody signed the request; say with --as who would"),
+    };
+    let timestamp_text = draft.timestamp.unwrap_or_else(|| now.to_string());
+    let id = match draft.id {
+        Some(id) => id,
+        None => handover::random_name()?,
+    };
+    Ok(Asked::Unsigned(Envelope {
+        id: RequestId::parse(&id)?,
+        timestamp: Time::parse(&timestamp_text)?,
+        timestamp_text,
+        action,
+        payload: json::minify(draft.payload.get()).into_owned(),
+        source,
+        signature: draft.signature.unwrap_or_default(),
+        causality: draft.causality.map(|raw| json::minify(raw.get()).into_owned()),
+    }))
 }

@@ -27,6 +27,7 @@ mod market_show;
 mod output;
 mod proposals;
 mod rebuild;
+mod rules;
 mod run;
 mod selftest;
 mod sign;
@@ -153,6 +154,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show p-42\n  spoolgate proposals approve p-42"
     )]
     Proposals(proposals::Command),
+    /// Rules: what they may read, what is wrong with them, what they do.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
+    )]
+    Rules(rules::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -238,6 +245,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
         Command::Proposals(command) => proposals::run(home, command, output),
+        Command::Rules(command) => rules::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

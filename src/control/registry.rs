@@ -104,7 +104,7 @@ pub(super) fn active<'a>(
 }
 
 /// The mode in force on a concern in this state: the stricter of the concern's and of its current strategy's file.
-pub(super) fn mode(rules: &Rulebook, concern: &ConcernId, state: &ConcernState) -> RiskMode {
+pub(crate) fn mode(rules: &Rulebook, concern: &ConcernId, state: &ConcernState) -> RiskMode {
     let of_file = named(rules, concern, state.current.as_ref()).map_or(RiskMode::Normal, |s| s.risk_mode);
     state.risk_mode.max(of_file)
 }

@@ -103,6 +103,30 @@ impl Admission {
     }
 }
 
+/// Whether rules and anomaly detection may refuse or hold a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rules {
+    /// They may.
+    Refuses,
+    /// Of orders those that open; exits never.
+    Entries,
+    /// Unless it only makes things safer.
+    UnlessSafer,
+    /// Never: it makes things safer, brings news, belongs to people or only asks.
+    No,
+}
+
+impl Rules {
+    fn as_str(self) -> &'static str {
+        match self {
+            Rules::Refuses => "yes",
+            Rules::Entries => "entries",
+            Rules::UnlessSafer => "unless it only makes safer",
+            Rules::No => "no",
+        }
+    }
+}
+
 /// What can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -198,7 +222,7 @@ pub struct ActionRule {
     /// Where it counts among the messages of an agent.
     pub rate: Rate,
     /// Whether rules and anomaly detection may refuse or hold it.
-    pub rules_apply: &'static str,
+    pub rules_apply: Rules,
     /// What a DENY of admission means for it.
     pub admission: Admission,
 }
@@ -230,7 +254,7 @@ const fn rule(
         bytes_max: SMALL,
         freshness,
         rate: Rate::Ordinary,
-        rules_apply: "no",
+        rules_apply: Rules::No,
         admission: Admission::Warns,
     }
 }
@@ -244,6 +268,10 @@ impl ActionRule {
         ActionRule { freshness, ..self }
     }
 
+    const fn ruled(self) -> ActionRule {
+        ActionRule { rules_apply: Rules::Refuses, ..self }
+    }
+
     const fn counted(self, rate: Rate) -> ActionRule {
         ActionRule { rate, ..self }
     }
@@ -252,7 +280,7 @@ impl ActionRule {
 /// Every action.
 pub const ACTIONS: &[ActionRule] = &[
     ActionRule {
-        rules_apply: "entries",
+        rules_apply: Rules::Entries,
         admission: Admission::Entries,
         ..rule(
             Action::OrderSubmit,
@@ -278,6 +306,7 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
     ActionRule {
         bytes_max: CASE,
+        rules_apply: Rules::Refuses,
         admission: Admission::Refuses,
         ..rule(
             Action::CouncilRequest,
@@ -294,8 +323,8 @@ pub const ACTIONS: &[ActionRule] = &[
         "request_id, request_sha256, verdict",
         SPEAKERS,
     ),
-    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS),
-    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS),
+    rule(Action::AdmissionEvaluate, "admission.evaluate", "Admission", "envelope, forward?", SPEAKERS).ruled(),
+    rule(Action::AdmissionAdmit, "admission.admit", "Admission", "envelope, forward?", SPEAKERS).ruled(),
     rule(Action::AdmissionCheck, "admission.check", "AdmissionCheck", "envelope, forward?", SPEAKERS),
     rule(Action::AdmissionHealth, "admission.health", "AdmissionHealth", "(none)", ANYBODY),
     rule(Action::AdmissionCacheClear, "admission.cache_clear", "ClearPolicyCache", "(none)", SPEAKERS),
@@ -307,6 +336,7 @@ pub const ACTIONS: &[ActionRule] = &[
         SPEAKERS,
     ),
     ActionRule {
+        rules_apply: Rules::UnlessSafer,
         admission: Admission::Refuses,
         ..rule(
         Action::ControlApply,
@@ -404,7 +434,7 @@ pub fn markdown() -> String {
             rule.bytes_max / 1024,
             rule.freshness.as_str(),
             if rule.senders.contains(&Role::Agent) { rule.rate.as_str() } else { "-" },
-            rule.rules_apply,
+            rule.rules_apply.as_str(),
             rule.admission.as_str()
         ));
     }
@@ -433,6 +463,17 @@ mod tests {
         for name in ["order.modify", "stop.loosen", "safety.modify", "rules.write", "risk.override"] {
             assert!(find(name).is_none(), "{name}");
         }
+    }
+
+    #[test]
+    fn rules_are_written_for_the_actions_that_they_apply_to() {
+        let ruled: Vec<&str> =
+            ACTIONS.iter().filter(|rule| rule.rules_apply != Rules::No).map(|rule| rule.name).collect();
+        let mut written = crate::rules::rule::field::RULED_ACTIONS.to_vec();
+        // Rules may be written for actions that the gate does not carry out yet.
+        written.retain(|name| find(name).is_some());
+        written.sort_by_key(|name| ACTIONS.iter().position(|rule| rule.name == *name));
+        assert_eq!(ruled, written);
     }
 
     #[test]

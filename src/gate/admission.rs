@@ -246,6 +246,7 @@ impl Turn<'_> {
                 refusal: (!is_accepted).then(|| refusal_of(&receipt)),
             }),
             receipt: Some(receipt),
+            without_task: Some(evaluation.counters),
             ..Outcome::default()
         }
     }

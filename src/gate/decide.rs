@@ -5,12 +5,13 @@ use serde_json::value::RawValue;
 use super::actions::{Freshness, Lane};
 use super::admission;
 use super::council::{self, Closing, Said};
-use super::handle::{self, Judged, Outcome, Turn};
+use super::handle::{Judged, Outcome, Turn};
 use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::proposals;
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
+use super::rules;
 use super::state::{Change, State};
 use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::Phase;
@@ -254,7 +255,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
 /// request that another check refuses is no task.
 fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> Result<Outcome, Refusal> {
     let Some(mut step) = turn.admission_step(authentic, body, lane) else {
-        return handle::carry_out(turn, authentic, body);
+        return rules::carry_out(turn, authentic, body, lane, None);
     };
     let is_order = matches!(body.payload, Payload::Submit(_));
     if step.refuses() && !is_order {
@@ -262,7 +263,11 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
         let judged = Some(Judged { rows, refusal });
         return Ok(Outcome { receipt: Some(step.receipt), judged, ..Outcome::default() });
     }
-    let mut outcome = handle::carry_out(turn, authentic, body).unwrap_or_else(Outcome::refused);
+    // What is granted for a task counts only for requests that admission found to be of it.
+    let root = step.receipt.root_task_id.as_deref().filter(|_| step.receipt.phase == Phase::Accepted);
+    let task = root.and_then(|root| RequestId::parse(root).ok());
+    let carried = rules::carry_out(turn, authentic, body, lane, task.as_ref());
+    let mut outcome = carried.unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {
         if step.refuses() {
             let nothing = Headroom { max_size: Amount::ZERO, binding_check: step.row.check_name.to_string() };
@@ -271,7 +276,8 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
             outcome.changes.clear();
         }
         verdict.checks.insert(0, step.row.clone());
-    } else if outcome.data.is_some() {
+    } else if outcome.data.is_some() || outcome.judged.as_ref().is_some_and(|judged| !judged.rows.is_empty())
+    {
         let judged = outcome.judged.get_or_insert(Judged { rows: Vec::new(), refusal: None });
         judged.rows.insert(0, step.row.clone());
     }
@@ -421,6 +427,8 @@ fn blank(
         metadata: Metadata::default(),
         answer,
         kept: None,
+        facts: None,
+        facts_blob: None,
         rulebook: turn.rules.hash.clone(),
         changes: Vec::new(),
     }
@@ -439,7 +447,7 @@ fn fill_in(
     authentic: &Authentic,
     blobs: &mut Vec<(String, Vec<u8>)>,
 ) -> Vec<MarketRows> {
-    let Outcome { verdict, order_id, data, changes, market, closing: _, judged, receipt } = outcome;
+    let Outcome { verdict, order_id, data, changes, market, judged, receipt, facts, .. } = outcome;
     if let Ok(Body { payload: Payload::Submit(order), .. }) = &authentic.body {
         decision.strategy = Some(order.strategy.to_string());
         decision.symbol = Some(order.symbol.to_string());
@@ -458,6 +466,15 @@ fn fill_in(
             decision.data_blob = Some(digest);
         } else {
             decision.data = Some(data);
+        }
+    }
+    if let Some(facts) = facts {
+        if facts.len() > MEMBER_BYTES_MAX {
+            let digest = signing::sha256_hex(facts.as_bytes());
+            blobs.push((digest.clone(), facts.into_bytes()));
+            decision.facts_blob = Some(digest);
+        } else {
+            decision.facts = RawValue::from_string(facts).ok();
         }
     }
     if let Some(Judged { rows, refusal }) = judged {
@@ -483,8 +500,9 @@ fn fill_in(
 }
 
 /// What is said of a request whose first failed check is this one.
-fn refusal_of(row: &CheckResult) -> Refusal {
+pub(super) fn refusal_of(row: &CheckResult) -> Refusal {
     let code = match &*row.check_name {
+        _ if rules::is_of_rule(row) => Code::RuleRefused,
         "request_freshness" => Code::TimestampStale,
         "rulebook" => Code::RulebookInvalid,
         "message_rate" => Code::RateLimited,

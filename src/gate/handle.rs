@@ -13,6 +13,7 @@ use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
 use crate::admission::Receipt;
+use crate::admission::receipt::Counters;
 use crate::rules::Rulebook;
 use crate::rules::principals::Role;
 use crate::trading::market::row;
@@ -65,6 +66,10 @@ pub struct Outcome {
     pub judged: Option<Judged>,
     /// The receipt of admission.
     pub receipt: Option<Receipt>,
+    /// What the receipt would count without the task.
+    pub without_task: Option<Counters>,
+    /// What rules have read, as JSON.
+    pub facts: Option<String>,
 }
 
 impl Outcome {
@@ -266,25 +271,24 @@ impl Turn<'_> {
         if distance(stepped) < distance(signed) { stepped } else { signed }
     }
 
-    fn order(
+    /// What an order request is decided with besides the book. `may_enter` is the strategy of one that may open.
+    pub(super) fn in_context<T>(
         &self,
         authentic: &Authentic,
-        decide: impl Fn(&Context<'_>) -> Verdict,
         may_enter: Option<&StrategyName>,
-        about: Option<OrderId>,
-    ) -> Outcome {
+        decide: impl FnOnce(&Context<'_>) -> T,
+    ) -> T {
         let source = &authentic.envelope.source;
         let halted = self.state.halted(source);
         let clock_fault = self.state.clock_fault();
         let unheard = self.state.dead_man.closes(source);
-        let order_id = OrderId::of_line(self.seq);
         let control = may_enter.map(|strategy| control::of_entries(self.state, self.rules, strategy));
         let (paused, limit_factor) = control.unwrap_or_default();
         let context = Context {
             now: self.now,
             requested_at: self.signed_at(authentic.envelope.timestamp),
             source,
-            order_id,
+            order_id: OrderId::of_line(self.seq),
             halted: halted.as_deref(),
             unheard: unheard.as_deref(),
             messages: self.state.rates.with_one_more(source, self.now),
@@ -294,11 +298,21 @@ impl Turn<'_> {
             paused: paused.as_deref(),
             limit_factor,
         };
-        let mut verdict = decide(&context);
+        decide(&context)
+    }
+
+    fn order(
+        &self,
+        authentic: &Authentic,
+        decide: impl Fn(&Context<'_>) -> Verdict,
+        may_enter: Option<&StrategyName>,
+        about: Option<OrderId>,
+    ) -> Outcome {
+        let mut verdict = self.in_context(authentic, may_enter, decide);
         let changes = std::mem::take(&mut verdict.changes).into_iter().map(Change::Book).collect();
         Outcome {
             verdict: Some(verdict),
-            order_id: Some(about.unwrap_or(order_id)),
+            order_id: Some(about.unwrap_or_else(|| OrderId::of_line(self.seq))),
             changes,
             ..Outcome::default()
         }

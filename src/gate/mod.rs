@@ -9,6 +9,7 @@ pub mod dead_man;
 pub mod decide;
 pub mod elsewhere;
 pub mod exempt;
+pub mod facts;
 pub mod handle;
 mod market;
 pub mod outbox;
@@ -17,6 +18,7 @@ pub mod prepare;
 pub mod proposals;
 pub mod rates;
 pub mod record;
+pub mod rules;
 pub mod selftest;
 pub mod state;
 

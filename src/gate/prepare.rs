@@ -296,7 +296,7 @@ fn authenticate(
     Ok(Authentic { envelope, key_id, payload_hash, request_hash, body })
 }
 
-fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
+pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, Refusal> {
     let rule = actions::find(&envelope.action).ok_or_else(|| {
         Refusal::new(Code::UnknownAction, format!("there is no action `{}`", envelope.action))
     })?;
@@ -428,6 +428,16 @@ fn check_key_id(key_id: &str) -> Result<(), String> {
         return Ok(());
     }
     Err("`key_id` is not 16 lower-case hex digits".to_owned())
+}
+
+impl Authentic {
+    /// A request that nobody signed, for looking at what would become of it.
+    pub fn unsigned(envelope: Envelope) -> Authentic {
+        let payload_hash = envelope.payload_hash();
+        let request_hash = signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
+        let body = read_body(&envelope, envelope.payload.len());
+        Authentic { envelope, key_id: String::new(), payload_hash, request_hash, body }
+    }
 }
 
 impl Prepared {

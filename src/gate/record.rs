@@ -290,6 +290,14 @@ pub struct Decision {
     /// Where bytes that are no request are kept, below the spool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// What its rules read: values by the names of fields. Texts of numbers, names and texts, `true` and `false`, lists
+    /// of these, null where the request leaves the field out, `{"unknown": why}`, and `{"sha256", "bytes"}` of a long
+    /// text. Absent: no rules were asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts: Option<Box<RawValue>>,
+    /// Their digest instead, where they are larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub facts_blob: Option<String>,
     /// Hash of the rulebook it was decided under.
     pub rulebook: String,
     /// What it does to the state.

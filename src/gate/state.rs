@@ -10,6 +10,7 @@ use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
+use crate::rules::rule::Entries;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
 use crate::wire::ids::Principal;
@@ -41,6 +42,8 @@ pub struct State {
     pub dead_man: DeadMan,
     /// Proposals that wait for people.
     pub proposals: ProposalsState,
+    /// Entries of sets that came in while the gate ran: approved or granted.
+    pub entries: Entries,
 }
 
 /// What is kept of admission in memory; the trees are in the index.

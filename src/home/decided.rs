@@ -5,6 +5,8 @@ use super::cases;
 use super::open::{Home, HomeError};
 use crate::control::Earlier;
 use crate::gate::record::Record;
+use crate::host::disk::Disk;
+use crate::state::decisions::UsedId;
 use crate::wire::ids::{ControlId, Principal};
 
 impl Home {
@@ -28,22 +30,28 @@ impl Home {
                 Some(&sealed)
             }
         };
-        let mut earlier = Earlier {
-            seq: used.seq,
-            payload_hash: used.payload_hash,
-            status: used.status,
-            payload: None,
-            data: None,
-            message: None,
-        };
-        if let Some(Record::Decision(decision)) = record {
-            let disk = self.seams.disk.as_ref();
-            earlier.payload =
-                cases::text(disk, decision.payload.as_deref(), decision.payload_blob.as_deref())?;
-            let data = decision.data.as_ref().map(|raw| raw.get());
-            earlier.data = cases::text(disk, data, decision.data_blob.as_deref())?;
-            earlier.message = decision.metadata.message.clone();
-        }
-        Ok(Some(earlier))
+        earlier(self.seams.disk.as_ref(), used, record).map(Some)
     }
+}
+
+/// What an id was used for, from the line that used it.
+///
+/// # Errors
+/// [`HomeError`].
+pub(super) fn earlier(disk: &dyn Disk, used: UsedId, record: Option<&Record>) -> Result<Earlier, HomeError> {
+    let mut earlier = Earlier {
+        seq: used.seq,
+        payload_hash: used.payload_hash,
+        status: used.status,
+        payload: None,
+        data: None,
+        message: None,
+    };
+    if let Some(Record::Decision(decision)) = record {
+        earlier.payload = cases::text(disk, decision.payload.as_deref(), decision.payload_blob.as_deref())?;
+        let data = decision.data.as_ref().map(|raw| raw.get());
+        earlier.data = cases::text(disk, data, decision.data_blob.as_deref())?;
+        earlier.message = decision.metadata.message.clone();
+    }
+    Ok(earlier)
 }

@@ -8,6 +8,7 @@ pub mod batch;
 pub mod cases;
 mod decided;
 mod derived;
+pub mod dry_run;
 mod elsewhere;
 pub mod forward;
 pub mod layout;

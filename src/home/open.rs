@@ -88,6 +88,9 @@ pub enum HomeError {
         /// What the system says.
         source: io::Error,
     },
+    /// Somebody looks while the gate is at work on the very thing.
+    #[error("{0}")]
+    Unsettled(String),
     /// There is no home here.
     #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
     NotAHome(PathBuf),
@@ -107,7 +110,7 @@ impl HomeError {
     /// The exit code of a command that ends with this.
     pub fn exit(&self) -> Exit {
         match self {
-            HomeError::Busy(_) => Exit::Busy,
+            HomeError::Busy(_) | HomeError::Unsettled(_) => Exit::Busy,
             HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => Exit::LedgerCorrupt,
             HomeError::Rulebook(_) | HomeError::NoPerson(_) | HomeError::Key(_) | HomeError::NotAHome(_) => {
                 Exit::Malformed

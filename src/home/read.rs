@@ -35,10 +35,10 @@ pub struct View {
     /// The rulebook in force there.
     pub rulebook: Rulebook,
     /// What the lines behind the snapshot would put into the index.
-    newest: Store,
+    pub(super) newest: Store,
     /// The index as far as it was committed.
-    on_disk: Option<Store>,
-    disk: Arc<dyn Disk>,
+    pub(super) on_disk: Option<Store>,
+    pub(super) disk: Arc<dyn Disk>,
     /// Where the ledger ended.
     pub position: Position,
 }
@@ -85,7 +85,7 @@ impl View {
         Ok(lines.into_iter().collect())
     }
 
-    fn stores(&self) -> Vec<&Store> {
+    pub(super) fn stores(&self) -> Vec<&Store> {
         self.on_disk.iter().chain([&self.newest]).collect()
     }
 

@@ -17,6 +17,12 @@ pub const THESES: &str = "proposals/theses";
 const ROOTS: [(&str, &[&str]); 3] =
     [("rules", &["yaml"]), ("council/roles.yaml", &["yaml"]), (THESES, &["md"])];
 
+/// Folder of golden cases: they try the rules and are no part of them.
+pub const CASES: &str = "rules/tests";
+
+/// What a folder of rules holds at least one of.
+const SIGNS: [&str; 5] = ["core", "active", "sets", "tests", "safety.yaml"];
+
 /// Files that people may keep beside the rules without being part of them.
 fn is_ignored(name: &str) -> bool {
     name.starts_with('.') || name == "README.md" || name == HALT_FILE || name == "approvers"
@@ -111,6 +117,59 @@ pub struct ThesisFile {
     pub text: Result<String, RulebookError>,
 }
 
+/// A file that should be a rule file, a set or golden cases.
+#[derive(Debug)]
+pub struct FoundFile {
+    /// Path below a home, such as `rules/core/x.yaml`.
+    pub path: String,
+    /// Where it is, for people.
+    pub shown: String,
+    /// What it holds, or why that cannot be read.
+    pub text: Result<String, RulebookError>,
+}
+
+/// Every file below `dir/rules`, or below `dir` where that is such a folder itself, golden cases too. What cannot be
+/// read stands among them with its reason; `council/roles.yaml` of a home is among them.
+///
+/// # Errors
+/// [`RulebookError`] if `dir` holds no rules, or cannot be looked through.
+pub fn rule_files(dir: &Path) -> Result<Vec<FoundFile>, RulebookError> {
+    let shown = |path: &Path| path.display().to_string();
+    let below = dir.join("rules");
+    let (folder, is_home) = if below.is_dir() { (below, true) } else { (dir.to_owned(), false) };
+    if !is_home && !SIGNS.iter().any(|sign| folder.join(sign).exists()) {
+        let what = "holds no folder `rules`, and is none: there is no core, active, sets, tests or safety.yaml in it";
+        return Err(RulebookError::new(shown(dir), None, what));
+    }
+    let mut found = Vec::new();
+    for entry in WalkDir::new(&folder).follow_links(false).sort_by_file_name() {
+        let entry = entry.map_err(|error| {
+            let at = error.path().unwrap_or(&folder);
+            RulebookError::new(shown(at), None, format!("cannot be read: {error}"))
+        })?;
+        let name = entry.file_name().to_string_lossy();
+        if entry.file_type().is_dir() || is_ignored(&name) {
+            continue;
+        }
+        let shown = shown(entry.path());
+        let text = if !entry.file_type().is_file() {
+            Err(RulebookError::new(&shown, None, "not a regular file; links are not followed"))
+        } else if !name.ends_with(".yaml") {
+            Err(RulebookError::new(&shown, None, "rule files end in .yaml"))
+        } else {
+            read_text(entry.path(), &shown)
+        };
+        found.push(FoundFile { path: format!("rules/{}", relative(&folder, entry.path())), shown, text });
+    }
+    let roles = dir.join("council/roles.yaml");
+    if is_home && roles.is_file() {
+        let shown = shown(&roles);
+        let text = read_text(&roles, &shown);
+        found.push(FoundFile { path: "council/roles.yaml".to_owned(), shown, text });
+    }
+    Ok(found)
+}
+
 fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, RulebookError> {
     let mut bundle = Bundle::default();
     for (root, endings) in ROOTS.into_iter().filter(|(root, _)| is_wanted(root)) {
@@ -118,7 +177,8 @@ fn load_roots(home: &Path, is_wanted: impl Fn(&str) -> bool) -> Result<Bundle, R
         if root != "rules" && fs::symlink_metadata(&top).is_err() {
             continue;
         }
-        for entry in WalkDir::new(&top).follow_links(false).sort_by_file_name() {
+        let entries = WalkDir::new(&top).follow_links(false).sort_by_file_name().into_iter();
+        for entry in entries.filter_entry(|entry| entry.path() != home.join(CASES)) {
             let entry = entry.map_err(|error| {
                 let path = error.path().unwrap_or(&top);
                 RulebookError::new(relative(home, path), None, format!("cannot be read: {error}"))

@@ -4,8 +4,8 @@
 use rust_decimal::{Decimal, RoundingStrategy};
 use serde::Serialize;
 
-use super::book::{Book, Market, Traded, WINDOW};
-use super::valuation::is_fresh;
+use super::book::{Book, Given, Market, Traded, WINDOW};
+use super::valuation::{TwoSided, is_fresh};
 use super::venue::FUNDING_PERIOD_MS;
 use crate::rules::Rulebook;
 use crate::wire::amount::Amount;
@@ -52,37 +52,97 @@ pub struct Facts {
 
 /// The facts about `symbol`; none if it is not in instruments.yaml.
 pub fn facts(book: &Book, rules: &Rulebook, symbol: &Symbol, now: Time) -> Option<Facts> {
-    let instrument = rules.instruments.get(symbol)?;
-    let fresh = |time: Time| is_fresh(time, now, instrument, &rules.safety);
-    let market = book.markets.get(symbol);
-    let seen = book.two_sided(instrument).filter(|seen| fresh(seen.time));
-    let last = market.and_then(|market| market.last.as_ref());
-    let bars = market.filter(|_| last.is_some_and(|last| fresh(last.time)));
-    let middle = seen.and_then(|seen| ratio(seen.bid.checked_add(seen.ask)?, Amount::from_i64(2)));
-    let price = match last {
-        Some(last) => Some(last.price).filter(|_| fresh(last.time)),
-        None => middle,
-    };
-    let rated = market.filter(|market| {
-        market.funded.is_some_and(|time| (0..RATE_AGE_MAX_MS).contains(&now.since_ms(time)))
-    });
-    let given = market.and_then(|market| market.regime.as_ref());
+    let view = View::of(book, rules, symbol, now)?;
     Some(Facts {
-        price,
-        bid: seen.map(|seen| seen.bid),
-        ask: seen.map(|seen| seen.ask),
-        spread_pct: seen.and_then(|seen| {
-            let spread = seen.ask.checked_sub(seen.bid)?;
-            ratio(spread.checked_add(spread)?, seen.bid.checked_add(seen.ask)?)
-        }),
-        volume_ratio: bars.and_then(volume_ratio),
-        volatility: bars.and_then(|market| volatility(market.bars.iter())),
-        funding_rate: rated.and_then(|market| market.rates.back().copied()),
-        funding_rate_zscore: rated.and_then(zscore),
-        regime: given.map(|given| given.regime.clone()),
-        regime_since: given.map(|given| given.at),
-        minutes_since_open: now.since_ms(now.day_start()) / 60_000,
+        price: view.price(),
+        bid: view.seen.map(|seen| seen.bid),
+        ask: view.seen.map(|seen| seen.ask),
+        spread_pct: view.spread_pct(),
+        volume_ratio: view.volume_ratio(),
+        volatility: view.volatility(),
+        funding_rate: view.funding_rate(),
+        funding_rate_zscore: view.funding_rate_zscore(),
+        regime: view.regime().map(|given| given.regime.clone()),
+        regime_since: view.regime().map(|given| given.at),
+        minutes_since_open: minutes_since_open(now),
     })
+}
+
+/// Whole minutes since 00:00 UTC.
+pub fn minutes_since_open(now: Time) -> i64 {
+    now.since_ms(now.day_start()) / 60_000
+}
+
+/// One market at one instant, from which each fact is computed when somebody asks for it: [`Facts`] says what they are.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    market: Option<&'a Market>,
+    /// Bid and ask as the checks see them, if fresh.
+    pub seen: Option<TwoSided>,
+    is_last_fresh: bool,
+    now: Time,
+}
+
+impl<'a> View<'a> {
+    /// Of a symbol; none if it is not in instruments.yaml.
+    pub fn of(book: &'a Book, rules: &Rulebook, symbol: &Symbol, now: Time) -> Option<View<'a>> {
+        let instrument = rules.instruments.get(symbol)?;
+        let fresh = |time: Time| is_fresh(time, now, instrument, &rules.safety);
+        let market = book.markets.get(symbol);
+        let seen = book.two_sided(instrument).filter(|seen| fresh(seen.time));
+        let last = market.and_then(|market| market.last.as_ref());
+        Some(View { market, seen, is_last_fresh: last.is_some_and(|last| fresh(last.time)), now })
+    }
+
+    /// Price of the last trade, or the middle.
+    pub fn price(&self) -> Option<Amount> {
+        match self.market.and_then(|market| market.last.as_ref()) {
+            Some(last) => Some(last.price).filter(|_| self.is_last_fresh),
+            None => self.seen.and_then(|seen| ratio(seen.bid.checked_add(seen.ask)?, Amount::from_i64(2))),
+        }
+    }
+
+    /// Spread over the middle.
+    pub fn spread_pct(&self) -> Option<Amount> {
+        let seen = self.seen?;
+        let spread = seen.ask.checked_sub(seen.bid)?;
+        ratio(spread.checked_add(spread)?, seen.bid.checked_add(seen.ask)?)
+    }
+
+    /// Volume of the last bar over those before.
+    pub fn volume_ratio(&self) -> Option<Amount> {
+        self.bars().and_then(volume_ratio)
+    }
+
+    /// Realised volatility of one bar.
+    pub fn volatility(&self) -> Option<Amount> {
+        self.bars().and_then(|market| volatility(market.bars.iter()))
+    }
+
+    /// The last funding rate.
+    pub fn funding_rate(&self) -> Option<Amount> {
+        self.rated().and_then(|market| market.rates.back().copied())
+    }
+
+    /// How unusual it is.
+    pub fn funding_rate_zscore(&self) -> Option<Amount> {
+        self.rated().and_then(zscore)
+    }
+
+    /// What a feed says of it.
+    pub fn regime(&self) -> Option<&'a Given> {
+        self.market.and_then(|market| market.regime.as_ref())
+    }
+
+    fn bars(&self) -> Option<&'a Market> {
+        self.market.filter(|_| self.is_last_fresh)
+    }
+
+    fn rated(&self) -> Option<&'a Market> {
+        self.market.filter(|market| {
+            market.funded.is_some_and(|time| (0..RATE_AGE_MAX_MS).contains(&self.now.since_ms(time)))
+        })
+    }
 }
 
 /// Last volume x 20 / sum of the 20 volumes before.
@@ -156,7 +216,8 @@ fn units(number: Decimal) -> Option<i128> {
     (rounded.scale() == RETURN_PLACES).then(|| rounded.mantissa())
 }
 
-fn ratio(part: Amount, whole: Amount) -> Option<Amount> {
+/// A quotient, half to even at 10 decimals; none over 0.
+pub(crate) fn ratio(part: Amount, whole: Amount) -> Option<Amount> {
     quotient(part.decimal(), whole.decimal())
 }
 

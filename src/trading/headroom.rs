@@ -33,6 +33,60 @@ pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
     }
 }
 
+/// The same where something else may refuse sizes too: `refused` names it. A size above 0 passes both; where the search
+/// finds none, although there may be some, it is 0.
+pub fn headroom_under(
+    subject: &Subject,
+    rows: &[CheckResult],
+    refused: &mut dyn FnMut(Amount) -> Option<String>,
+) -> Headroom {
+    let found = headroom(subject, rows);
+    if found.max_size.is_zero() {
+        return found;
+    }
+    let Some(mut binding) = refused(found.max_size) else { return found };
+    let nothing = |check: String| Headroom { max_size: Amount::ZERO, binding_check: check };
+    let Some(lot) = subject.instrument.and_then(|instrument| lot_of(instrument.lot)) else {
+        return nothing(binding);
+    };
+    let size_of =
+        |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));
+    let mut refusal = |lots: u64| match size_of(lots) {
+        Some(size) => refused(size),
+        None => Some("arithmetic_range".to_owned()),
+    };
+    if let Some(first) = refusal(1) {
+        return nothing(first);
+    }
+    // INVARIANT: `passing` lots pass what refuses here, `failing` lots do not: `binding` says what refuses them.
+    let (mut passing, mut failing) = (1, found.max_size.div_floor_count(lot).unwrap_or(1).max(2));
+    while failing.saturating_sub(passing) > 1 {
+        let middle = passing.saturating_add(failing.saturating_sub(passing) / 2);
+        match refusal(middle) {
+            None => passing = middle,
+            Some(name) => (failing, binding) = (middle, name),
+        }
+    }
+    let mut trial = subject.clone();
+    for lots in (passing.saturating_sub(DUPLICATES_MAX)..=passing).rev().filter(|lots| *lots > 0) {
+        let Some(size) = size_of(lots) else { break };
+        trial.resize(size);
+        match checks::refusal(&trial) {
+            None if refused(size).is_none() => {
+                return Headroom { max_size: size, binding_check: binding };
+            }
+            None | Some(DUPLICATE) => {}
+            Some(check) => return nothing(check.to_owned()),
+        }
+    }
+    nothing(binding)
+}
+
+/// The step in which sizes are tried.
+fn lot_of(lot: Amount) -> Option<Amount> {
+    if lot.is_zero() { Amount::parse_exact(STEP_WITHOUT_LOT).ok() } else { Some(lot) }
+}
+
 /// The search itself: `Err` names the check that refuses every size, None is said where sizes cannot be counted.
 fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
     let mut trial = subject.clone();
@@ -44,8 +98,7 @@ fn search(subject: &Subject) -> Option<Result<Headroom, &'static str>> {
         return Some(checks::refusal(&trial).map_or(Ok(found), Err));
     }
     let instrument = subject.instrument?;
-    let lot =
-        if instrument.lot.is_zero() { Amount::parse_exact(STEP_WITHOUT_LOT).ok()? } else { instrument.lot };
+    let lot = lot_of(instrument.lot)?;
     let lots_max = instrument.max_size.div_floor_count(lot).unwrap_or(u64::MAX).min(i64::MAX.unsigned_abs());
     let size_of =
         |lots: u64| i64::try_from(lots).ok().and_then(|lots| Amount::from_i64(lots).checked_mul(lot));

@@ -3,7 +3,7 @@
 use super::order::Order;
 use super::valuation::TwoSided;
 use crate::wire::amount::Amount;
-use crate::wire::orders::{OrderType, Side};
+use crate::wire::orders::{OrderType, Side, SubmitOrder};
 
 /// An order as far as its price goes.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,17 @@ impl Terms {
     pub fn of_open(order: &Order) -> Terms {
         let order_type = if order.triggered { OrderType::Market } else { order.order_type };
         Terms { side: order.side, order_type, own_price: order.price.or(order.trigger) }
+    }
+
+    /// A requested order's: limit price or trigger. For limit and market orders `stop_price` is the protective stop, no
+    /// own price.
+    pub fn asked(order: &SubmitOrder) -> Terms {
+        let own_price = match order.order_type {
+            OrderType::Limit => order.price,
+            OrderType::Market => None,
+            OrderType::Stop => order.stop_price,
+        };
+        Terms { side: order.side, order_type: order.order_type, own_price }
     }
 }
 

@@ -156,7 +156,7 @@ pub fn portfolio(book: &Book, rules: &Rulebook, now: Time, reduced: &Reduced) ->
         peak_equity: account.peak_equity,
         drawdown_since: account.drawdown_since,
         exposure: exposure(book, rules, now),
-        open_risk: sum(book.positions.values().map(|position| open_risk(book, rules, position, now))),
+        open_risk: all_open_risk(book, rules, now),
         positions,
         unheard: Vec::new(),
         limits: usage(book, rules, now, reduced),
@@ -223,14 +223,20 @@ fn position_view(book: &Book, rules: &Rulebook, position: &Position, now: Time) 
     }
 }
 
+/// What the open positions could lose down to their stops, account currency; none if a price is missing or stale.
+pub(crate) fn all_open_risk(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
+    sum(book.positions.values().map(|position| open_risk(book, rules, position, now)))
+}
+
 fn open_risk(book: &Book, rules: &Rulebook, position: &Position, now: Time) -> Option<Amount> {
     let instrument = rules.instruments.get(&position.symbol)?;
     let mark = book.fresh_mark(instrument, position.size.is_positive(), rules, now)?;
     risk::of_position(book, position, mark, instrument, &rules.safety)
 }
 
-/// Sum of the worst cases of every symbol that has anything open.
-fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
+/// Sum of the worst cases of every symbol that has anything open, account currency; none if a price is missing or
+/// stale.
+pub(crate) fn exposure(book: &Book, rules: &Rulebook, now: Time) -> Option<Amount> {
     let held = book.positions.keys().map(|(symbol, _)| symbol);
     let entries = book.orders.values().filter(|order| order.role == OrderRole::Entry);
     let symbols: std::collections::BTreeSet<&Symbol> =

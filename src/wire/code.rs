@@ -94,6 +94,8 @@ codes! {
     TimestampStale = "TIMESTAMP_STALE", Refused, "sign the request again with the current time and a fresh id";
     /// A check failed; the check vector is in `data`.
     ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
+    /// A rule refuses it; the check vector is in `data`.
+    RuleRefused = "RULE_REFUSED", Refused, "see data.Rejected.checks_failed: the rules that refuse it, and what they say";
     /// Admission was denied; the receipt is in `data`.
     AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
     /// The agent, or all together, have sent too much within a minute.

@@ -74,6 +74,15 @@ pub enum TimeInForce {
 }
 
 impl TimeInForce {
+    /// `gtc`, `ioc` or `day`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            TimeInForce::Gtc => "gtc",
+            TimeInForce::Ioc => "ioc",
+            TimeInForce::Day => "day",
+        }
+    }
+
     /// Whether it is the default.
     pub fn is_gtc(&self) -> bool {
         *self == TimeInForce::Gtc

@@ -70,6 +70,13 @@ impl Time {
         Time(self.0.saturating_sub(into_week).max(MIN_MS))
     }
 
+    /// Day of the month, UTC, from 1.
+    pub fn day_of_month(self) -> u8 {
+        // INVARIANT: an instant of the years 0000 to 9999 is a timestamp.
+        let instant = jiff::Timestamp::from_millisecond(self.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+        u8::try_from(jiff::tz::Offset::UTC.to_datetime(instant).day()).unwrap_or_default()
+    }
+
     /// Reads `YYYY-MM-DDTHH:MM:SS[.f{1,9}]Z`. Digits below the millisecond are cut off: times order
     /// and age requests, and the signature covers the text itself.
     ///

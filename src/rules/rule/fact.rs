@@ -57,3 +57,26 @@ impl<'a> Fact<'a> {
         number.map_or(Fact::Absent, Fact::number)
     }
 }
+
+impl Value<'_> {
+    /// The same, borrowing nothing.
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Value::Number(number) => Value::Number(number),
+            Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+            Value::Flag(flag) => Value::Flag(flag),
+        }
+    }
+}
+
+impl Fact<'_> {
+    /// The same, borrowing nothing.
+    pub fn into_owned(self) -> Fact<'static> {
+        match self {
+            Fact::Known(value) => Fact::Known(value.into_owned()),
+            Fact::Many(values) => Fact::Many(values.into_iter().map(Value::into_owned).collect()),
+            Fact::Absent => Fact::Absent,
+            Fact::Unknown(why) => Fact::Unknown(why),
+        }
+    }
+}

@@ -1,7 +1,9 @@
-//! The whitelist of fields: everything that a rule may read, with type, unit and meaning.
+//! Fields: what a rule may read, and how its values are compared. The list of them is in `table.rs`.
 
 use std::borrow::Cow;
 use std::fmt;
+
+pub use super::table::{FIELDS, Id, RULED_ACTIONS, WEEKDAYS};
 
 /// What values of a field are and how they are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,57 +35,6 @@ pub enum Missing {
     Absent,
     /// It may not be known: its source is missing, old, or out of range.
     Unknown,
-}
-
-/// Names of fields in the program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Id {
-    /// `order.side`
-    OrderSide,
-    /// `order.symbol`
-    OrderSymbol,
-    /// `order.order_type`
-    OrderOrderType,
-    /// `order.size`
-    OrderSize,
-    /// `order.notional`
-    OrderNotional,
-    /// `order.price`
-    OrderPrice,
-    /// `order.planned_entry`
-    OrderPlannedEntry,
-    /// `order.planned_stop`
-    OrderPlannedStop,
-    /// `order.target_price`
-    OrderTargetPrice,
-    /// `market.price`
-    MarketPrice,
-    /// `market.spread_pct`
-    MarketSpreadPct,
-    /// `market.volume_ratio`
-    MarketVolumeRatio,
-    /// `market.volatility`
-    MarketVolatility,
-    /// `market.funding_rate`
-    MarketFundingRate,
-    /// `market.funding_rate_zscore`
-    MarketFundingRateZscore,
-    /// `market.regime`
-    MarketRegime,
-    /// `market.minutes_since_open`
-    MarketMinutesSinceOpen,
-    /// `strategy.name`
-    StrategyName,
-    /// `portfolio.equity`
-    PortfolioEquity,
-    /// `portfolio.open_positions`
-    PortfolioOpenPositions,
-    /// `time.of_day`
-    TimeOfDay,
-    /// `time.weekday`
-    TimeWeekday,
-    /// `request.source`
-    RequestSource,
 }
 
 /// One field.
@@ -185,158 +136,79 @@ impl Kind {
     }
 }
 
-/// Actions whose requests rules apply to. For orders that is entries, for control decisions what does not only make
-/// things safer.
-pub const RULED_ACTIONS: &[&str] =
-    &["order.submit", "council.request", "control.apply", "admission.evaluate", "admission.admit"];
-
-const ORDER: &[&str] = &["order.submit"];
-
-const fn of(
-    actions: &'static [&'static str],
-    id: Id,
-    name: &'static str,
-    kind: Kind,
-    missing: Missing,
-    unit: &'static str,
-    meaning: &'static str,
-) -> Field {
-    Field { id, name, kind, unit, meaning, is_many: false, missing, actions }
-}
-
-use Kind::{Number, TimeOfDay, Whole, Word};
-use Missing::{Absent, Never, Unknown};
-
-/// Days of the week, as facts name them.
-pub const WEEKDAYS: &[&str] = &["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-const SIDES: &[&str] = &["buy", "sell"];
-const ORDER_TYPES: &[&str] = &["limit", "market", "stop"];
-const MANY: i64 = i64::MAX;
-
-/// Every field.
-pub static FIELDS: &[Field] = &[
-    of(ORDER, Id::OrderSide, "order.side", Word(SIDES), Never, "", "side of the order"),
-    of(ORDER, Id::OrderSymbol, "order.symbol", Word(&[]), Never, "", "instrument"),
-    of(ORDER, Id::OrderOrderType, "order.order_type", Word(ORDER_TYPES), Never, "", "type of the order"),
-    of(ORDER, Id::OrderSize, "order.size", Number, Never, "units", "size of the order"),
-    of(
-        ORDER,
-        Id::OrderNotional,
-        "order.notional",
-        Number,
-        Unknown,
-        "account currency",
-        "size x price x multiplier, as the limits count it",
-    ),
-    of(ORDER, Id::OrderPrice, "order.price", Number, Absent, "price", "limit price"),
-    of(
-        ORDER,
-        Id::OrderPlannedEntry,
-        "order.planned_entry",
-        Number,
-        Never,
-        "price",
-        "the price the agent plans to enter at: a claim",
-    ),
-    of(ORDER, Id::OrderPlannedStop, "order.planned_stop", Number, Never, "price", "the protective stop"),
-    of(
-        ORDER,
-        Id::OrderTargetPrice,
-        "order.target_price",
-        Number,
-        Absent,
-        "price",
-        "where the position is to be closed again",
-    ),
-    of(ORDER, Id::MarketPrice, "market.price", Number, Unknown, "price", "last trade, if fresh"),
-    of(ORDER, Id::MarketSpreadPct, "market.spread_pct", Number, Unknown, "fraction", "(ask - bid) / middle"),
-    of(
-        ORDER,
-        Id::MarketVolumeRatio,
-        "market.volume_ratio",
-        Number,
-        Unknown,
-        "ratio",
-        "volume of the last bar over the mean of the 20 before it",
-    ),
-    of(
-        ORDER,
-        Id::MarketVolatility,
-        "market.volatility",
-        Number,
-        Unknown,
-        "fraction a bar",
-        "realised volatility of the last 20 bars",
-    ),
-    of(
-        ORDER,
-        Id::MarketFundingRate,
-        "market.funding_rate",
-        Number,
-        Unknown,
-        "fraction",
-        "last funding rate, if due within 16 hours",
-    ),
-    of(
-        ORDER,
-        Id::MarketFundingRateZscore,
-        "market.funding_rate_zscore",
-        Number,
-        Unknown,
-        "deviations",
-        "how unusual it is among the 20 before it",
-    ),
-    of(
-        ORDER,
-        Id::MarketRegime,
-        "market.regime",
-        Word(&[]),
-        Unknown,
-        "",
-        "what a feed calls the state of the market",
-    ),
-    of(
-        ORDER,
-        Id::MarketMinutesSinceOpen,
-        "market.minutes_since_open",
-        Whole(0, 1439),
-        Never,
-        "minutes",
-        "since 00:00 UTC",
-    ),
-    of(ORDER, Id::StrategyName, "strategy.name", Word(&[]), Never, "", "strategy of the order"),
-    of(
-        ORDER,
-        Id::PortfolioEquity,
-        "portfolio.equity",
-        Number,
-        Unknown,
-        "account currency",
-        "cash and positions at their last fresh price",
-    ),
-    of(
-        ORDER,
-        Id::PortfolioOpenPositions,
-        "portfolio.open_positions",
-        Whole(0, MANY),
-        Never,
-        "",
-        "open positions",
-    ),
-    of(&[], Id::TimeOfDay, "time.of_day", TimeOfDay, Never, "HH:MM UTC", "time of day of the decision"),
-    of(
-        &[],
-        Id::TimeWeekday,
-        "time.weekday",
-        Word(WEEKDAYS),
-        Never,
-        "",
-        "day of the week of the decision, UTC",
-    ),
-    of(&[], Id::RequestSource, "request.source", Word(&[]), Never, "", "who signed"),
-];
-
 /// The field of this name.
 pub fn find(name: &str) -> Option<&'static Field> {
     FIELDS.iter().find(|field| field.name == name)
+}
+
+impl Field {
+    /// Its name as conditions write it: with `[]` behind that of an array.
+    pub fn written(&self) -> String {
+        if self.is_many { format!("{}[]", self.name) } else { self.name.to_owned() }
+    }
+}
+
+/// The table of fields as it stands in `docs/rules.md`.
+pub fn markdown() -> String {
+    let mut table = String::from(
+        "| field | of | values | unit | may be missing | meaning |\n|---|---|---|---|---|---|\n",
+    );
+    for field in FIELDS {
+        let actions =
+            if field.actions.is_empty() { "every action".to_owned() } else { field.actions.join(", ") };
+        let missing = match field.missing {
+            Missing::Never => "no",
+            Missing::Absent => "left out",
+            Missing::Unknown => "unknown",
+        };
+        let (written, values) = (field.written(), field.kind);
+        let Field { unit, meaning, .. } = field;
+        table.push_str(&format!("| `{written}` | {actions} | {values} | {unit} | {missing} | {meaning} |\n"));
+    }
+    table
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Number => f.write_str("number"),
+            Kind::Whole(i64::MIN, i64::MAX) => f.write_str("whole number"),
+            Kind::Whole(from, i64::MAX) => write!(f, "whole number from {from}"),
+            Kind::Whole(from, to) => write!(f, "whole number from {from} to {to}"),
+            Kind::TimeOfDay => f.write_str("time of day"),
+            Kind::Word([]) => f.write_str("name"),
+            Kind::Word(known) => f.write_str(&known.join(", ")),
+            Kind::Text => f.write_str("text"),
+            Kind::Host => f.write_str("host"),
+            Kind::Address => f.write_str("mail address"),
+            Kind::Flag => f.write_str("true or false"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_table_in_the_docs_is_this_one() {
+        let docs = include_str!("../../../docs/rules.md");
+        assert!(docs.contains(&markdown()), "docs/rules.md should hold:\n{}", markdown());
+    }
+
+    #[test]
+    fn names_are_unique_and_belong_to_ruled_actions() {
+        let names: BTreeSet<&str> = FIELDS.iter().map(|field| field.name).collect();
+        assert_eq!(names.len(), FIELDS.len());
+        for field in FIELDS {
+            assert_eq!(find(field.name), Some(field));
+            assert!(field.actions.iter().all(|name| RULED_ACTIONS.contains(name)), "{}", field.name);
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+            assert!(field.name.chars().all(is_plain) && field.name.contains('.'), "{}", field.name);
+            assert!(!field.meaning.is_empty() && !field.meaning.contains('|'), "{}", field.name);
+        }
+        assert_eq!(RULED_ACTIONS.iter().collect::<BTreeSet<_>>().len(), RULED_ACTIONS.len());
+    }
 }

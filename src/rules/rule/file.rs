@@ -191,6 +191,61 @@ pub struct RuleFile {
     pub lesson: Option<String>,
 }
 
+impl fmt::Display for ConditionFile {
+    /// The condition on one line, for people.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.field)?;
+        match (&self.of, self.window_s) {
+            (Some(of), Some(window_s)) => write!(f, "({of}, {window_s}s)")?,
+            (None, Some(window_s)) => write!(f, "({window_s}s)")?,
+            _ => {}
+        }
+        write!(f, " {}", self.op.as_str())?;
+        match &self.value {
+            None => Ok(()),
+            Some(Operand::One(value)) => write!(f, " {value}"),
+            Some(Operand::Many(values)) => {
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                write!(f, " [{}]", values.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Scalar::Number(number) => write!(f, "{}", number.normalized()),
+            Scalar::Flag(flag) => write!(f, "{flag}"),
+            Scalar::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Op {
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Op::Eq => "eq",
+            Op::Neq => "neq",
+            Op::Gt => "gt",
+            Op::Gte => "gte",
+            Op::Lt => "lt",
+            Op::Lte => "lte",
+            Op::In => "in",
+            Op::NotIn => "not_in",
+            Op::DomainIn => "domain_in",
+            Op::DomainNotIn => "domain_not_in",
+            Op::LinksNotIn => "links_not_in",
+            Op::Matches => "matches",
+            Op::NotMatches => "not_matches",
+            Op::FirstSeen => "first_seen",
+            Op::Absent => "absent",
+            Op::Present => "present",
+        }
+    }
+}
+
 impl RuleFile {
     /// Reads YAML, or JSON, which is YAML.
     ///
@@ -221,7 +276,7 @@ pub fn line_of(text: &str, what: &str) -> Option<usize> {
 }
 
 /// The line of a number with a point and more digits than a float keeps, that does not stand behind a quote.
-fn line_of_long_number(text: &str) -> Option<usize> {
+pub fn line_of_long_number(text: &str) -> Option<usize> {
     text.lines().position(has_long_number).map(|at| at.saturating_add(1))
 }
 

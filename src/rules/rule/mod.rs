@@ -10,6 +10,7 @@ pub mod host;
 pub mod ranges;
 pub mod ruleset;
 pub mod set;
+pub mod table;
 pub mod test;
 
 pub use entries::Entries;

@@ -48,7 +48,7 @@ fn entries(book: &Book) -> impl Iterator<Item = &Order> {
 }
 
 /// Open orders, protective stops not counted.
-pub(in crate::trading) fn open_orders(book: &Book) -> usize {
+pub(crate) fn open_orders(book: &Book) -> usize {
     book.orders.values().filter(|order| order.role != OrderRole::Protective).count()
 }
 

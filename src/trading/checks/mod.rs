@@ -15,7 +15,8 @@ mod stops;
 mod subject;
 mod targets;
 
-pub(super) use activity::{open_orders, open_pairs, recent_entries};
+pub(crate) use activity::open_orders;
+pub(super) use activity::{open_pairs, recent_entries};
 pub(crate) use around::open_notional;
 pub(super) use crossing::crossed_entries;
 pub use subject::{Kind, OrderFacts, Subject};

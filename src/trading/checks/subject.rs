@@ -170,7 +170,7 @@ fn order_facts<'a>(
     ctx: &Context<'_>,
 ) -> OrderFacts<'a> {
     let capacity = capacity(book, &order.strategy, &order.symbol, order.side);
-    let terms = Terms { side: order.side, order_type: order.order_type, own_price: own_price(order) };
+    let terms = Terms::asked(order);
     let market = instrument.and_then(|instrument| {
         book.two_sided(instrument).filter(|seen| is_fresh(seen.time, ctx.now, instrument, &rules.safety))
     });
@@ -187,15 +187,6 @@ fn order_facts<'a>(
         equity,
         capital_base: equity.map(|equity| capital_base(equity, &rules.safety)),
         around: Around::default(),
-    }
-}
-
-/// Limit price or trigger. For limit and market orders `stop_price` is the protective stop, no own price.
-fn own_price(order: &SubmitOrder) -> Option<Amount> {
-    match order.order_type {
-        OrderType::Limit => order.price,
-        OrderType::Market => None,
-        OrderType::Stop => order.stop_price,
     }
 }
 

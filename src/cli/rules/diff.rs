@@ -1,0 +1,246 @@
+//! `spoolgate rules diff`: is one rulebook tighter than another, and if not, a request that shows it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use serde_json::Value as Json;
+use spoolgate::rules::Rulebook;
+use spoolgate::rules::golden::{name_of, show};
+use spoolgate::rules::lint::{is_rule, is_set};
+use spoolgate::rules::load::CASES;
+use spoolgate::rules::proof::{self, Direction, STEPS_MAX, Witness};
+use spoolgate::rules::rule::RuleSet;
+use spoolgate::wire::code::Exit;
+
+use super::facts;
+use super::folder::Folder;
+use super::witness::{self, Made, Prices, Verdict};
+use crate::cli::look;
+use crate::cli::output::Output;
+
+/// Say where one rulebook stands to another: tighter, looser, or neither.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules diff main-checkout . --witness w.json && spoolgate handle --dry-run w.json\n  spoolgate --format json rules diff old new | jq -r .direction\n\nOf every direction that is not excluded a witness is shown: facts that the two treat differently, run through both.\nWith --witness the one that is treated more kindly (if there is none, the other) is written as a request for\n`handle --dry-run --rules OLD` and `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
+)]
+pub struct Args {
+    /// A home, or a folder that is its `rules`: as it was.
+    old: PathBuf,
+    /// The same as it is to be.
+    new: PathBuf,
+    /// Where to write the witness, as a request without signature.
+    #[arg(long, value_name = "FILE")]
+    witness: Option<PathBuf>,
+}
+
+/// The comparison as programs read it.
+#[derive(Serialize)]
+struct DiffView {
+    direction: &'static str,
+    loosens: Option<WitnessView>,
+    tightens: Option<WitnessView>,
+    changed_rules: Vec<ChangedView>,
+    changed_sets: Vec<ChangedView>,
+    not_compared: Vec<String>,
+    steps: u64,
+}
+
+/// What became of a file.
+#[derive(Serialize)]
+struct ChangedView {
+    name: String,
+    change: &'static str,
+}
+
+/// A witness as programs read it.
+#[derive(Serialize)]
+struct WitnessView {
+    action: String,
+    facts: Json,
+    approved: Vec<(String, String)>,
+    at: String,
+    old: VerdictView,
+    new: VerdictView,
+    feasible: bool,
+    request: Option<Json>,
+    outside_request: Vec<String>,
+}
+
+/// What a rulebook does.
+#[derive(Serialize)]
+struct VerdictView {
+    verdict: &'static str,
+    rules: Vec<String>,
+}
+
+fn word(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Same => "same",
+        Direction::Tightening => "tightening",
+        Direction::Loosening => "loosening",
+        Direction::Incomparable => "incomparable",
+        Direction::Unproved => "not proved",
+    }
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let (old, new) = (Folder::read(home, Some(&args.old))?, Folder::read(home, Some(&args.new))?);
+    let (before, after) = (old.sound_rules()?.rules, new.sound_rules()?.rules);
+    let compared = proof::compare(&before, &after, STEPS_MAX);
+    let rulebook = match new.rulebook() {
+        Some(Ok(rulebook)) => rulebook,
+        Some(Err(fault)) => bail!(new.shown(fault)),
+        None => facts::shipped()?,
+    };
+    let view_of =
+        |witness: &Option<Witness>| witness.as_ref().map(|witness| view(&rulebook, &before, &after, witness));
+    let view = DiffView {
+        direction: word(compared.direction),
+        loosens: view_of(&compared.loosens),
+        tightens: view_of(&compared.tightens),
+        changed_rules: changed(&old, &new, is_rule),
+        changed_sets: changed(&old, &new, is_set),
+        not_compared: not_compared(&old, &new),
+        steps: compared.steps,
+    };
+    match output.is_json() {
+        true => output.json(&view)?,
+        false => print(&view, &compared.loosens, &compared.tightens, output)?,
+    }
+    if let Some(path) = &args.witness {
+        write_witness(path, view.loosens.as_ref().or(view.tightens.as_ref()), output)?;
+    }
+    Ok(if compared.may_apply_itself() { Exit::Success } else { Exit::Refused })
+}
+
+/// Files that are not the same in both, by path.
+fn differing<'a>(old: &'a Folder, new: &'a Folder) -> impl Iterator<Item = &'a String> {
+    let all: BTreeSet<&String> = old.texts.keys().chain(new.texts.keys()).collect();
+    all.into_iter().filter(|path| old.texts.get(*path) != new.texts.get(*path))
+}
+
+fn changed(old: &Folder, new: &Folder, is_wanted: fn(&str) -> bool) -> Vec<ChangedView> {
+    let wanted = differing(old, new).filter(|path| is_wanted(path));
+    let views = wanted.map(|path| ChangedView {
+        name: path.rsplit('/').next().unwrap_or(path).trim_end_matches(".yaml").to_owned(),
+        change: match (old.texts.contains_key(path), new.texts.contains_key(path)) {
+            (true, true) => "changed",
+            (true, false) => "removed",
+            _ => "added",
+        },
+    });
+    views.collect()
+}
+
+/// Files that differ and say other things than rules do.
+fn not_compared(old: &Folder, new: &Folder) -> Vec<String> {
+    let others = differing(old, new).filter(|path| !is_rule(path) && !is_set(path));
+    others.filter(|path| !path.starts_with(&format!("{CASES}/"))).cloned().collect()
+}
+
+/// Last prices of the home, where it is one: a request near them is worth trying.
+fn prices(home: &Path) -> Prices {
+    let Ok((view, _)) = look::view(home) else { return Prices::new() };
+    let markets = view.state.book.markets.iter();
+    markets.filter_map(|(symbol, market)| Some((symbol.clone(), market.last.as_ref()?.price))).collect()
+}
+
+fn view(
+    rulebook: &Rulebook,
+    prices: &Prices,
+    before: &RuleSet,
+    after: &RuleSet,
+    witness: &Witness,
+) -> WitnessView {
+    let verdict = |rules: &RuleSet| {
+        let verdict = Verdict::of(rules, witness);
+        VerdictView { verdict: verdict.word(), rules: verdict.rules }
+    };
+    let Made { request, outside } = witness::request(rulebook, prices, witness);
+    WitnessView {
+        action: witness.action.clone(),
+        facts: facts::views(witness.facts.iter().map(|(reading, fact)| (reading, fact))),
+        approved: witness.approved.iter().map(|(set, value)| (set.to_string(), value.clone())).collect(),
+        at: witness.now.to_string(),
+        old: verdict(before),
+        new: verdict(after),
+        feasible: witness.feasible,
+        request,
+        outside_request: outside,
+    }
+}
+
+fn print(
+    view: &DiffView,
+    loosens: &Option<Witness>,
+    tightens: &Option<Witness>,
+    output: &Output,
+) -> Result<()> {
+    output.line(view.direction)?;
+    let changed = view
+        .changed_rules
+        .iter()
+        .map(|it| ("rule", it))
+        .chain(view.changed_sets.iter().map(|it| ("set", it)));
+    let rows: Vec<Vec<String>> =
+        changed.map(|(what, it)| vec![what.to_owned(), it.name.clone(), it.change.to_owned()]).collect();
+    if !rows.is_empty() {
+        output.line("")?;
+        output.table(&["what", "name", "change"], &[], &rows)?;
+    }
+    let told = [("looser", loosens, &view.loosens), ("tighter", tightens, &view.tightens)];
+    for (how, witness, view) in told {
+        if let (Some(witness), Some(view)) = (witness, view) {
+            print_witness(how, witness, view, output)?;
+        }
+    }
+    if view.direction == "not proved" {
+        output.line(&format!("\nnothing is known after {} steps: people decide", view.steps))?;
+    }
+    for path in &view.not_compared {
+        output.line(&format!("not compared: {path} differs"))?;
+    }
+    Ok(())
+}
+
+fn print_witness(how: &str, witness: &Witness, view: &WitnessView, output: &Output) -> Result<()> {
+    output.heading(&format!("{how}: for example {} with", view.action))?;
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (reading, fact) in &witness.facts {
+        let outside = view.outside_request.contains(&name_of(reading)) && view.request.is_some();
+        let note = if outside { "not part of a request" } else { "" };
+        rows.push(vec![name_of(reading), show(reading, fact), note.to_owned()]);
+    }
+    for (set, value) in &view.approved {
+        rows.push(vec![format!("set {set}"), format!("somebody approved \"{value}\""), String::new()]);
+    }
+    rows.push(vec!["at".to_owned(), view.at.clone(), String::new()]);
+    output.table(&["fact", "value", ""], &[], &rows)?;
+    let told = |verdict: &VerdictView| match verdict.rules.is_empty() {
+        true => verdict.verdict.to_owned(),
+        false => format!("{} by {}", verdict.verdict, verdict.rules.join(", ")),
+    };
+    output.line(&format!("old: {}\nnew: {}", told(&view.old), told(&view.new)))?;
+    if !view.feasible {
+        output.line("perhaps no request has these facts together: the proof takes them for independent")?;
+    }
+    match &view.request {
+        Some(request) => output.line(&format!("request: {request}")),
+        None => output.line("request: none can be made of these facts"),
+    }
+}
+
+fn write_witness(path: &Path, witness: Option<&WitnessView>, output: &Output) -> Result<()> {
+    match witness.and_then(|witness| witness.request.as_ref()) {
+        Some(request) => {
+            std::fs::write(path, format!("{request}\n")).with_context(|| format!("file `{}`", path.display()))
+        }
+        None => {
+            output.remark("there is no witness that a request can be made of; no file was written");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Requests and their facts outside the gate, and facts as programs read them.
+
+use anyhow::Result;
+use serde_json::{Value as Json, json};
+use spoolgate::gate::handle::Turn;
+use spoolgate::gate::prepare::Authentic;
+use spoolgate::gate::{Lookups, State, facts};
+use spoolgate::rules::golden::name_of;
+use spoolgate::rules::rule::field::Kind;
+use spoolgate::rules::rule::{Fact, Reading, Value};
+use spoolgate::rules::{Bundle, Rulebook, RulebookError, golden};
+use spoolgate::wire::time::Time;
+
+use crate::cli::init::TEMPLATE;
+
+/// Fields, or beginnings of such, that the gate looks up or computes.
+const ELSEWHERE: [&str; 17] = [
+    "market.",
+    "portfolio.",
+    "position.",
+    "time.",
+    "strategy.",
+    "order.worst_entry",
+    "order.notional",
+    "order.stop_distance",
+    "order.risk",
+    "order.reward_ratio",
+    "order.plan_slippage",
+    "council.open_cases",
+    "control.current",
+    "control.is_paused",
+    "payload.minutes_",
+    "request.age_ms",
+    "request.role",
+];
+
+/// Whether a request alone gives this fact.
+pub fn is_of_request(reading: &Reading) -> bool {
+    let name = reading.to_string();
+    let is_elsewhere = ELSEWHERE.iter().any(|start| name.starts_with(start));
+    matches!(reading, Reading::Field(_)) && (name == "strategy.name" || !is_elsewhere)
+}
+
+/// Whether the instant of the decision gives it.
+pub fn is_of_time(reading: &Reading) -> bool {
+    let name = reading.to_string();
+    name.starts_with("time.") || name.starts_with("payload.minutes_") || name == "market.minutes_since_open"
+}
+
+/// The facts of a request over an account that holds nothing.
+pub fn alone(
+    rulebook: &Rulebook,
+    authentic: &Authentic,
+    now: Time,
+    readings: &[Reading],
+) -> Vec<Fact<'static>> {
+    let (state, lookups) = (State::default(), Lookups::default());
+    let turn = Turn { state: &state, rules: rulebook, lookups: &lookups, now, seq: 0 };
+    facts::facts(&turn, authentic, readings).into_iter().map(Fact::into_owned).collect()
+}
+
+/// A rulebook to read requests by where a folder holds rules only: the shipped one.
+pub fn shipped() -> Result<Rulebook, RulebookError> {
+    let files = TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Rulebook::compile(&Bundle { files: files.collect() })
+}
+
+/// A fact as programs read it: amounts as texts, null where the request leaves it out.
+pub fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
+    let one = |value: &Value<'_>| match (reading.kind(), value) {
+        (Kind::TimeOfDay, Value::Number(minutes)) => json!(golden::time_of_day(*minutes)),
+        (_, Value::Number(number)) => json!(number.normalized().to_string()),
+        (_, Value::Text(text)) => json!(text),
+        (_, Value::Flag(flag)) => json!(flag),
+    };
+    match fact {
+        Fact::Known(value) => one(value),
+        Fact::Many(values) => values.iter().map(one).collect(),
+        Fact::Absent => Json::Null,
+        Fact::Unknown(why) => json!({ "unknown": why }),
+    }
+}
+
+/// Facts by name.
+pub fn views<'a>(facts: impl IntoIterator<Item = (&'a Reading, &'a Fact<'a>)>) -> Json {
+    facts
+        .into_iter()
+        .map(|(reading, fact)| (name_of(reading), view(reading, fact)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}

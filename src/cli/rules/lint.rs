@@ -1,0 +1,90 @@
+//! `spoolgate rules lint`: every fault of rule files, and what is right and means nothing.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use serde::Serialize;
+use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::rules::lint::meaning::{self, Warning};
+use spoolgate::rules::{RulebookError, golden};
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::time::Time;
+
+use super::folder::Folder;
+use crate::cli::output::{Output, plain};
+
+/// Say everything that is wrong with rule files, and what is right and means nothing.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules lint my-checkout --strict\n  spoolgate --format json rules lint | jq -r 'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 faults. Limits that can never bind are for `spoolgate selftest`."
+)]
+pub struct Args {
+    /// A home, or a folder that is its `rules`; absent: the home.
+    dir: Option<PathBuf>,
+    /// End with 1 where there are warnings.
+    #[arg(long)]
+    strict: bool,
+    /// As of this time, RFC 3339 UTC; absent: now.
+    #[arg(long, value_name = "TIME")]
+    at: Option<String>,
+}
+
+/// A fault or warning as programs read it.
+#[derive(Serialize)]
+struct RemarkView<'a> {
+    kind: &'static str,
+    what: &'a str,
+    file: &'a str,
+    line: Option<usize>,
+    message: &'a str,
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let now = match &args.at {
+        Some(text) => Time::parse(text)?,
+        None => SystemClock::default().now(),
+    };
+    let folder = Folder::read(home, args.dir.as_ref())?;
+    let read = folder.rules();
+    let mut faults: Vec<RulebookError> = folder.unread.clone();
+    faults.extend(read.faults.iter().cloned().map(|fault| folder.shown(fault)));
+    for (path, text) in folder.cases() {
+        faults.extend(golden::read(path, text).err().into_iter().flatten().map(|fault| folder.shown(fault)));
+    }
+    // What does not hang on rules and sets: the other files, and all together.
+    if let Some(Err(fault)) = folder.rulebook().filter(|_| faults.is_empty()) {
+        faults.push(folder.shown(fault));
+    }
+    faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
+    let (warnings, is_cut) = meaning::warnings(&read, now);
+    for fault in &faults {
+        say(output, "fault", "fault", fault)?;
+    }
+    for Warning { what, at } in &warnings {
+        say(output, "warning", what.as_str(), &folder.shown(at.clone()))?;
+    }
+    if is_cut {
+        output.remark("there are too many rules to compare all with each other; some were not");
+    }
+    let (rules, sets) = (read.rules.rules.len(), read.rules.sets.len());
+    output.remark(&format!(
+        "{rules} rules, {sets} sets, {} faults, {} warnings",
+        faults.len(),
+        warnings.len()
+    ));
+    Ok(match (faults.is_empty(), warnings.is_empty()) {
+        (false, _) => Exit::Malformed,
+        (true, false) if args.strict => Exit::Refused,
+        _ => Exit::Success,
+    })
+}
+
+fn say(output: &Output, kind: &'static str, what: &str, at: &RulebookError) -> Result<()> {
+    if output.is_json() {
+        let RulebookError { file, line, message } = at;
+        return output.json(&RemarkView { kind, what, file, line: *line, message });
+    }
+    let told = RulebookError { message: format!("{kind}: {}", at.message), ..at.clone() };
+    output.line(&plain(&told.to_string()))
+}

@@ -1,0 +1,45 @@
+//! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
+
+mod change;
+mod diff;
+mod explain;
+mod facts;
+mod fields;
+mod folder;
+mod lint;
+mod test;
+mod witness;
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::wire::code::Exit;
+
+use super::output::Output;
+pub use folder::Folder;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show every field that a rule may read.
+    Fields(fields::Args),
+    /// Say everything that is wrong with rule files, and what is right and means nothing.
+    Lint(lint::Args),
+    /// Try the golden cases in rules/tests.
+    Test(test::Args),
+    /// Say rule by rule which conditions hold of a request, and what would have to change.
+    Explain(explain::Args),
+    /// Say where one rulebook stands to another: tighter, looser, or neither.
+    Diff(diff::Args),
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::Fields(args) => fields::run(args, output),
+        Command::Lint(args) => lint::run(home, args, output),
+        Command::Test(args) => test::run(home, args, output),
+        Command::Explain(args) => explain::run(home, args, output),
+        Command::Diff(args) => diff::run(home, args, output),
+    }
+}

@@ -1,0 +1,177 @@
+//! `spoolgate rules test`: golden cases, and what of the rules they reach.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use spoolgate::gate::actions;
+use spoolgate::gate::prepare::Authentic;
+use spoolgate::rules::golden::{self, Case, Covered, Report, Tried, name_of};
+use spoolgate::rules::rule::{Fact, Reading};
+use spoolgate::rules::{Rulebook, RulebookError};
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId, RuleId};
+use spoolgate::wire::time::Time;
+
+use super::facts;
+use super::folder::Folder;
+use crate::cli::output::{Output, plain};
+
+/// Try the golden cases in rules/tests.
+#[derive(clap::Args)]
+#[command(
+    after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout --coverage 100\n  spoolgate --format json rules test | jq -r 'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
+)]
+pub struct Args {
+    /// A home, or a folder that is its `rules`; absent: the home.
+    dir: Option<PathBuf>,
+    /// End with 1 where less of the rules and conditions is covered, percent.
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
+    coverage: Option<u32>,
+}
+
+/// The coverage as programs read it.
+#[derive(Serialize)]
+struct CoverageView<'a> {
+    rule: &'a RuleId,
+    #[serde(flatten)]
+    covered: &'a Covered,
+    seen: u32,
+    of: u32,
+}
+
+/// The sum as programs read it.
+#[derive(Serialize)]
+struct SumView {
+    cases: usize,
+    failed: usize,
+    coverage: u32,
+}
+
+/// Runs the command.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let folder = Folder::read(home, args.dir.as_ref())?;
+    let read = folder.sound_rules()?;
+    let rulebook = match folder.rulebook() {
+        Some(Ok(rulebook)) => rulebook,
+        Some(Err(fault)) => bail!(folder.shown(fault)),
+        None => facts::shipped()?,
+    };
+    let mut files = Vec::new();
+    let mut faults = Vec::new();
+    for (path, text) in folder.cases() {
+        match golden::read(path, text) {
+            Ok(file) => files.push(((path, text), file)),
+            Err(found) => faults.extend(found),
+        }
+    }
+    if !faults.is_empty() {
+        for fault in faults {
+            output.remark(&folder.shown(fault).to_string());
+        }
+        return Ok(Exit::Malformed);
+    }
+    let mut report = Report { coverage: golden::nothing_seen(&read.rules), ..Report::default() };
+    let computed = |case: &Case, readings: &[Reading]| computed(&rulebook, case, readings);
+    for (at, file) in &files {
+        golden::try_file(&read.rules, *at, file, &computed, &mut report);
+    }
+    print(&folder, &report, output)?;
+    let percent = report.percent();
+    let failed = report.tried.iter().filter(|tried| !tried.faults.is_empty()).count();
+    if report.tried.is_empty() {
+        output.remark("there are no cases in rules/tests");
+    }
+    let is_short = args.coverage.filter(|least| percent < *least);
+    if let Some(least) = is_short {
+        output.remark(&format!("{percent} % covered, {least} % are wanted"));
+    }
+    Ok(if failed == 0 && is_short.is_none() { Exit::Success } else { Exit::Refused })
+}
+
+/// What a request says by itself: not what the gate would look up.
+fn computed(
+    rulebook: &Rulebook,
+    case: &Case,
+    readings: &[Reading],
+) -> Result<Vec<Option<Fact<'static>>>, String> {
+    let now = match case.at {
+        Some(at) => at,
+        None => Time::from_ms(0).map_err(|error| error.to_string())?,
+    };
+    let fail = |error: &dyn std::fmt::Display| error.to_string();
+    let source = match &case.source {
+        Some(source) => source.clone(),
+        None => Principal::parse("nobody").map_err(|error| fail(&error))?,
+    };
+    let payload = case.request.as_ref().map_or_else(|| "{}".to_owned(), ToString::to_string);
+    let envelope = Envelope {
+        id: RequestId::parse("case").map_err(|error| fail(&error))?,
+        timestamp_text: now.to_string(),
+        timestamp: now,
+        action: case.action.clone(),
+        payload,
+        source,
+        signature: String::new(),
+        causality: None,
+    };
+    let authentic = Authentic::unsigned(envelope);
+    // Rules may be written for actions that the gate does not carry out yet.
+    if case.request.is_some()
+        && actions::find(&case.action).is_some()
+        && let Err(refusal) = &authentic.body
+    {
+        return Err(refusal.message.clone());
+    }
+    let found = facts::alone(rulebook, &authentic, now, readings);
+    let told = readings.iter().zip(found).map(|(reading, fact)| {
+        let is_told = match name_of(reading).as_str() {
+            "request.source" => case.source.is_some(),
+            "request.action" => true,
+            _ if facts::is_of_time(reading) => case.at.is_some(),
+            _ => case.request.is_some() && facts::is_of_request(reading),
+        };
+        (is_told && !matches!(fact, Fact::Unknown(_))).then_some(fact)
+    });
+    Ok(told.collect())
+}
+
+fn print(folder: &Folder, report: &Report, output: &Output) -> Result<()> {
+    let failed: Vec<&Tried> = report.tried.iter().filter(|tried| !tried.faults.is_empty()).collect();
+    if output.is_json() {
+        report.tried.iter().try_for_each(|tried| output.json(tried))?;
+        for (rule, covered) in &report.coverage {
+            let (seen, of) = covered.seen();
+            output.json(&CoverageView { rule, covered, seen, of })?;
+        }
+        let sum = SumView { cases: report.tried.len(), failed: failed.len(), coverage: report.percent() };
+        return output.json(&sum);
+    }
+    for tried in &failed {
+        for fault in &tried.faults {
+            let message = format!("`{}`: {fault}", tried.name);
+            let at = RulebookError::new(&tried.file, tried.line, message);
+            output.line(&plain(&folder.shown(at).to_string()))?;
+        }
+    }
+    if !failed.is_empty() && !report.coverage.is_empty() {
+        output.line("")?;
+    }
+    let mut rows = Vec::new();
+    for (rule, covered) in &report.coverage {
+        let never = |count: u32| if count == 0 { "never".to_owned() } else { count.to_string() };
+        let name = rule.to_string();
+        rows.push(vec![name, String::new(), never(covered.acts), never(covered.lets_pass)]);
+        for each in &covered.conditions {
+            let told = vec![String::new(), each.condition.clone(), never(each.held), never(each.did_not)];
+            rows.push(told);
+        }
+    }
+    if !rows.is_empty() {
+        let header = ["rule", "condition", "acts/holds", "does not"];
+        output.table(&header, &["acts/holds", "does not"], &rows)?;
+    }
+    let (cases, percent) = (report.tried.len(), report.percent());
+    output.line(&format!("\n{cases} cases, {} failed; {percent} % covered", failed.len()))
+}

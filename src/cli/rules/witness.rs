@@ -1,0 +1,225 @@
+//! A witness of a comparison as a request that can be tried: the facts that a request gives are put into one, and what
+//! it cannot give is named.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value as Json, json};
+use spoolgate::gate::actions;
+use spoolgate::gate::prepare::Authentic;
+use spoolgate::rules::Rulebook;
+use spoolgate::rules::golden::name_of;
+use spoolgate::rules::instruments::Instrument;
+use spoolgate::rules::principals::Role;
+use spoolgate::rules::proof::Witness;
+use spoolgate::rules::rule::entries::Entry;
+use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Value};
+use spoolgate::rules::strategies::Direction;
+use spoolgate::wire::amount::Amount;
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId, Symbol};
+
+use super::facts;
+
+/// What a rulebook does to a witness, and by which rules.
+pub struct Verdict {
+    /// The hardest thing that any rule in force does.
+    pub then: Option<Then>,
+    /// Rules in force that act.
+    pub rules: Vec<String>,
+}
+
+impl Verdict {
+    /// Runs the facts of a witness through the rules.
+    pub fn of(rules: &RuleSet, witness: &Witness) -> Verdict {
+        let Some(program) = rules.programs.get(&witness.action) else {
+            return Verdict { then: None, rules: Vec::new() };
+        };
+        let of = |reading: &Reading| {
+            let found = witness.facts.iter().find(|(other, _)| other == reading);
+            found.map_or(Fact::Unknown("the witness does not give it".into()), |(_, fact)| fact.clone())
+        };
+        let facts: Vec<Fact<'static>> = program.readings.iter().map(of).collect();
+        let mut entries = Entries::default();
+        for (set, value) in &witness.approved {
+            if let Ok(by) = Principal::parse("somebody") {
+                let entry = Entry { by, until: None, task: None };
+                entries.insert(set.clone(), value.clone(), entry, witness.now);
+            }
+        }
+        let around = Around { now: witness.now, entries: &entries, task: None };
+        let findings = program.findings(&facts, &around);
+        let acting =
+            findings.iter().filter_map(|finding| Some((finding.act()?, finding.guard.id.to_string())));
+        let (thens, rules): (Vec<Then>, Vec<String>) = acting.unzip();
+        Verdict { then: thens.into_iter().max(), rules }
+    }
+
+    /// In a word.
+    pub fn word(&self) -> &'static str {
+        match self.then {
+            None => "accept",
+            Some(Then::Warn) => "warn",
+            Some(Then::Hold) => "hold",
+            Some(Then::Reject) => "reject",
+        }
+    }
+}
+
+/// A request made of a witness.
+pub struct Made {
+    /// The request, without signature; none: no request of this action has these facts.
+    pub request: Option<Json>,
+    /// Facts that stand in no request, or come out otherwise there.
+    pub outside: Vec<String>,
+}
+
+/// Last prices known, by symbol.
+pub type Prices = BTreeMap<Symbol, Amount>;
+
+/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed, and near
+/// the last price if that is known.
+pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
+    let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
+    let made = match witness.action.as_str() {
+        "order.submit" => order(rulebook, prices, witness),
+        action if actions::find(action).is_none() => plain(rulebook, witness),
+        _ => None,
+    };
+    let Some((source, payload)) = made else {
+        return Made { request: None, outside: all() };
+    };
+    let Some(authentic) = envelope(witness, &source, &payload).map(Authentic::unsigned) else {
+        return Made { request: None, outside: all() };
+    };
+    if actions::find(&witness.action).is_some() && authentic.body.is_err() {
+        return Made { request: None, outside: all() };
+    }
+    let readings: Vec<Reading> = witness.facts.iter().map(|(reading, _)| *reading).collect();
+    let found = facts::alone(rulebook, &authentic, witness.now, &readings);
+    let outside = witness.facts.iter().zip(found).filter(|((reading, wanted), found)| {
+        !facts::is_of_request(reading) || facts::view(reading, wanted) != facts::view(reading, found)
+    });
+    let outside = outside.map(|((reading, _), _)| name_of(reading)).collect();
+    let request = json!({ "action": witness.action, "source": source, "payload": payload });
+    Made { request: Some(request), outside }
+}
+
+fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope> {
+    Some(Envelope {
+        id: RequestId::parse("witness").ok()?,
+        timestamp_text: witness.now.to_string(),
+        timestamp: witness.now,
+        action: witness.action.clone(),
+        payload: payload.to_string(),
+        source: Principal::parse(source).ok()?,
+        signature: String::new(),
+        causality: None,
+    })
+}
+
+/// Sender and payload of an action whose fields are members of its payload.
+fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
+    let agent = rulebook.principals.values().find(|rule| rule.role == Role::Agent);
+    let mut source = agent.map(|rule| rule.name.to_string());
+    let mut payload = Map::new();
+    for (reading, fact) in &witness.facts {
+        let name = reading.to_string();
+        match (name.strip_prefix("payload."), fact) {
+            (Some(member), Fact::Known(_) | Fact::Many(_)) if facts::is_of_request(reading) => {
+                payload.insert(member.to_owned(), facts::view(reading, fact));
+            }
+            (None, Fact::Known(Value::Text(text))) if name == "request.source" => {
+                source = Some(text.to_string());
+            }
+            _ => {}
+        }
+    }
+    Some((source?, Json::Object(payload)))
+}
+
+/// A size whose value is well above the least that may be traded.
+fn least_size(instrument: &Instrument, price: Amount) -> Amount {
+    let two = Amount::from_i64(2);
+    let wanted = instrument.min_notional.checked_mul(two).unwrap_or(instrument.min_notional);
+    let mut size = instrument.min_size;
+    while let Some(next) = size.checked_mul(two)
+        && next <= instrument.max_size
+        && size.checked_mul(price).is_some_and(|value| value < wanted)
+    {
+        size = next;
+    }
+    size
+}
+
+/// Sender and payload of an order with these facts.
+fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
+    let facts: BTreeMap<String, &Fact<'static>> =
+        witness.facts.iter().map(|(reading, fact)| (name_of(reading), fact)).collect();
+    let text = |name: &str| match facts.get(name) {
+        Some(Fact::Known(Value::Text(text))) => Some(text.to_string()),
+        _ => None,
+    };
+    let number = |name: &str| match facts.get(name) {
+        Some(Fact::Known(Value::Number(number))) => Some(*number),
+        _ => None,
+    };
+    let wanted = (text("strategy.name"), text("order.symbol"));
+    let strategy = rulebook.strategies.values().find(|strategy| {
+        wanted.0.as_ref().is_none_or(|name| name == strategy.name.as_str())
+            && wanted
+                .1
+                .as_ref()
+                .is_none_or(|symbol| strategy.instruments.iter().any(|it| it.as_str() == symbol))
+    });
+    let name = wanted.0.or_else(|| strategy.map(|strategy| strategy.name.to_string()))?;
+    let symbol = wanted.1.or_else(|| strategy?.instruments.first().map(ToString::to_string))?;
+    let owner = rulebook
+        .principals
+        .values()
+        .find(|rule| rule.role == Role::Agent && rule.strategies.iter().any(|own| own.as_str() == name));
+    let source = text("request.source").or_else(|| owner.map(|rule| rule.name.to_string()))?;
+    let side = text("order.side").unwrap_or_else(|| {
+        let is_short_only = strategy.is_some_and(|it| !it.directions.contains(&Direction::Long));
+        if is_short_only { "sell" } else { "buy" }.to_owned()
+    });
+    let direction = if side == "buy" { Direction::Long } else { Direction::Short };
+    let named = text("order.thesis");
+    let thesis = rulebook.theses.values().find(|thesis| {
+        thesis.strategy.as_str() == name && thesis.symbol.as_str() == symbol && thesis.direction == direction
+    });
+    let thesis = thesis.map_or_else(|| "a-thesis".to_owned(), |thesis| thesis.slug.to_string());
+    let thesis = named.unwrap_or(thesis);
+    let order_type = text("order.order_type").unwrap_or_else(|| {
+        if matches!(facts.get("order.price"), Some(Fact::Absent)) { "market" } else { "limit" }.to_owned()
+    });
+    let instrument = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol);
+    let on_tick = |price: Amount| instrument.and_then(|it| price.round_down_to(it.tick)).unwrap_or(price);
+    let last = prices.iter().find(|(of, _)| of.as_str() == symbol).map(|(_, price)| on_tick(*price));
+    let planned = number("order.planned_entry").or(number("order.price")).or(last);
+    let entry = planned.unwrap_or(Amount::from_i64(100));
+    // Two per cent from the plan, on the side where stops are.
+    let away = Amount::parse_wire(if side == "buy" { "0.98" } else { "1.02" }).ok()?;
+    let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away).map(on_tick))?;
+    let size =
+        number("order.size").unwrap_or_else(|| instrument.map_or(Amount::ONE, |it| least_size(it, entry)));
+    let show = |amount: Amount| json!(amount.normalized().to_string());
+    let mut payload = Map::new();
+    for (key, value) in [("strategy", name), ("symbol", symbol), ("side", side), ("thesis_slug", thesis)] {
+        payload.insert(key.to_owned(), json!(value));
+    }
+    if order_type == "limit" {
+        payload.insert("price".to_owned(), show(number("order.price").unwrap_or(entry)));
+    }
+    payload.insert("order_type".to_owned(), json!(order_type));
+    payload.insert("size".to_owned(), show(size));
+    payload.insert("planned_entry".to_owned(), show(entry));
+    payload.insert("planned_stop".to_owned(), show(stop));
+    payload.insert("stop_price".to_owned(), show(number("order.stop_price").unwrap_or(stop)));
+    if let Some(target) = number("order.target_price") {
+        payload.insert("target_price".to_owned(), show(target));
+    }
+    if let Some(force) = text("order.time_in_force") {
+        payload.insert("time_in_force".to_owned(), json!(force));
+    }
+    Some((source, Json::Object(payload)))
+}

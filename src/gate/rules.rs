@@ -1,0 +1,381 @@
+//! The step of the pipeline that asks the rules. It can only take away: what it refuses or holds changes nothing, and
+//! what a contract's own checks refuse stays refused.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use serde_json::{Value as Json, json};
+
+use super::actions::{Lane, Rules};
+use super::facts::{Source, is_by_size};
+use super::handle::{self, Judged, Outcome, Turn};
+use super::prepare::{Authentic, Body, Payload, Refusal, escaped};
+use crate::admission::receipt::{Phase, Reason};
+use crate::control::registry::makes_safer;
+use crate::rules::rule::evaluate::{Around, Finding, Truth};
+use crate::rules::rule::field::{self, Field, Reading};
+use crate::rules::rule::{Fact, Guard, Program, RuleStatus, Then, Value};
+use crate::trading::checks::Subject;
+use crate::trading::class::{self, Class};
+use crate::trading::headroom::headroom_under;
+use crate::trading::requests::Verdict;
+use crate::wire::amount::Amount;
+use crate::wire::control::ControlStatus;
+use crate::wire::ids::{RequestId, RuleId};
+use crate::wire::orders::{CheckResult, SubmitOrder};
+use crate::wire::signing::sha256_hex;
+
+/// Bytes that the rows of all rules may take of a line: with more, those that say nothing are told in one row.
+const ROWS_BYTES_MAX: usize = 16 * 1024;
+/// Longest text of a fact that is written out, bytes.
+const TEXT_BYTES_MAX: usize = 200;
+/// Most elements of an array that are written out.
+const ELEMENTS_MAX: usize = 50;
+/// Longest value in a message, characters.
+const SHOWN_CHARS_MAX: usize = 60;
+/// Name of the row that stands for many.
+const OTHERS: &str = "rules";
+
+/// What the rules say of one request.
+#[derive(Clone, Debug, Default)]
+pub struct Ruled {
+    /// A row a rule, by id.
+    pub rows: Vec<CheckResult>,
+    /// The hardest thing that any rule in force does to it.
+    pub act: Option<Then>,
+    /// Rules that hold it.
+    pub holds: Vec<RuleId>,
+    /// What they have read, as JSON.
+    pub facts: String,
+}
+
+/// Whether a row of a check vector is a rule's.
+pub fn is_of_rule(row: &CheckResult) -> bool {
+    row.source.starts_with("rules/") && (row.source.ends_with(".yaml") || row.source.ends_with("*"))
+}
+
+/// The rules that a request has to pass; none: rules do not apply to it, or there are none.
+fn program<'a>(turn: &Turn<'a>, authentic: &Authentic, body: &Body, lane: Lane) -> Option<&'a Program> {
+    let rules: &'a crate::rules::Rulebook = turn.rules;
+    let program = rules.ruleset.programs.get(body.rule.name).filter(|program| !program.guards.is_empty())?;
+    let applies = match (body.rule.rules_apply, &body.payload) {
+        (Rules::No, _) => false,
+        (Rules::Refuses, _) => true,
+        (Rules::Entries, _) => lane != Lane::Protected,
+        (Rules::UnlessSafer, Payload::Control(attempt)) => {
+            // The response of a decision that was decided before is only told again.
+            let earlier = turn.lookups.decided.as_ref();
+            let is_told_again = earlier.is_some_and(|earlier| {
+                earlier.payload_hash == authentic.payload_hash && earlier.status != ControlStatus::Failed
+            });
+            let decision = attempt.decision.as_ref();
+            !is_told_again
+                && decision.is_ok_and(|decision| !makes_safer(rules, &turn.state.control, decision))
+        }
+        (Rules::UnlessSafer, _) => true,
+    };
+    applies.then_some(program)
+}
+
+/// Carries out a request behind the step of the rules. `task` is the root of the task that admission found it to be of.
+///
+/// # Errors
+/// As [`handle::carry_out`]: what a contract refuses with nothing but words is not shown to the rules.
+pub(super) fn carry_out(
+    turn: &Turn<'_>,
+    authentic: &Authentic,
+    body: &Body,
+    lane: Lane,
+    task: Option<&RequestId>,
+) -> Result<Outcome, Refusal> {
+    let outcome = handle::carry_out(turn, authentic, body)?;
+    let Some(program) = program(turn, authentic, body, lane) else { return Ok(outcome) };
+    let of_body = match &body.payload {
+        Payload::Admission(_, attempt) => attempt.body.as_ref().ok(),
+        _ => None,
+    };
+    let root = of_body.and_then(|body| body.envelope.causality.as_ref()).map(|found| &found.root_task_id);
+    let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(root) };
+    let mut source = Source::new(turn, authentic);
+    let facts = source.facts(&program.readings);
+    let ruled = rule(program, &facts, &around, &|field| source.fact(&Reading::Field(field)));
+    Ok(match (&body.payload, outcome.verdict) {
+        (Payload::Submit(order), Some(verdict)) => {
+            let capacity = class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
+            let mut facts = facts;
+            let mut refused = |size: Amount| {
+                if class::classify(size, capacity) == Class::Exit {
+                    return None;
+                }
+                source.resize(size);
+                for (reading, fact) in program.readings.iter().zip(&mut facts) {
+                    if is_by_size(reading) {
+                        *fact = source.fact(reading);
+                    }
+                }
+                blocking(program, &facts, &around).map(|guard| guard.id.to_string())
+            };
+            let verdict = judge_order(turn, authentic, order, verdict, &ruled, &mut refused);
+            let changes = if verdict.accepted { outcome.changes } else { Vec::new() };
+            Outcome { verdict: Some(verdict), changes, facts: Some(ruled.facts), ..outcome }
+        }
+        (_, verdict) => judge(Outcome { verdict, ..outcome }, ruled),
+    })
+}
+
+/// What the rules of a program say. `other` finds fields that messages name and no condition reads.
+pub fn rule<'a>(
+    program: &Program,
+    facts: &[Fact<'a>],
+    around: &Around<'_>,
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+) -> Ruled {
+    let findings = program.findings(facts, around);
+    let act = findings.iter().filter_map(Finding::act).max();
+    let held = findings.iter().filter(|finding| finding.act() == Some(Then::Hold));
+    let holds = held.map(|finding| finding.guard.id.clone()).collect();
+    let rows = findings.iter().map(|finding| row(program, facts, other, finding)).collect();
+    Ruled { rows: shortened(rows), act, holds, facts: noted(&program.readings, facts) }
+}
+
+impl Ruled {
+    /// Whether any rule keeps the request from being carried out.
+    fn blocks(&self) -> bool {
+        self.act.is_some_and(|act| act != Then::Warn)
+    }
+}
+
+/// An order's vector with the rows of the rules, and what would pass them all.
+fn judge_order(
+    turn: &Turn<'_>,
+    authentic: &Authentic,
+    order: &SubmitOrder,
+    mut verdict: Verdict,
+    ruled: &Ruled,
+    refused: &mut dyn FnMut(Amount) -> Option<String>,
+) -> Verdict {
+    if ruled.blocks() || !verdict.accepted {
+        verdict.headroom = Some(turn.in_context(authentic, Some(&order.strategy), |context| {
+            let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
+            headroom_under(&subject, &verdict.checks, refused)
+        }));
+    }
+    verdict.accepted &= !ruled.blocks();
+    verdict.checks.extend(ruled.rows.iter().cloned());
+    verdict
+}
+
+/// The first rule that keeps a request with these facts from being carried out.
+fn blocking<'p>(program: &'p Program, facts: &[Fact<'_>], around: &Around<'_>) -> Option<&'p Guard> {
+    program.guards.iter().find(|guard| {
+        guard.status == RuleStatus::Active
+            && guard.then != Then::Warn
+            && guard.truth(facts, around) != Truth::False
+    })
+}
+
+/// Anything but an order: the rows beside its body; nothing of it is done if a rule refuses it.
+fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
+    let mut judged = outcome.judged.unwrap_or(Judged { rows: Vec::new(), refusal: None });
+    judged.rows.extend(ruled.rows.iter().cloned());
+    let facts = Some(ruled.facts.clone());
+    if judged.refusal.is_some() || !ruled.blocks() {
+        return Outcome { judged: Some(judged), facts, ..outcome };
+    }
+    let first = judged.rows.iter().find(|row| !row.passed);
+    let refusal = first.map(super::decide::refusal_of);
+    let mut receipt = outcome.receipt;
+    if let (Some(receipt), Some(refusal)) = (&mut receipt, &refusal)
+        && receipt.phase == Phase::Accepted
+    {
+        receipt.reject(Reason::RequestRefused, &refusal.message);
+        if let Some(counters) = outcome.without_task {
+            receipt.effective_counters = counters;
+        }
+    }
+    Outcome { judged: Some(Judged { refusal, ..judged }), receipt, facts, ..Outcome::default() }
+}
+
+fn row<'a>(
+    program: &Program,
+    facts: &[Fact<'a>],
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+    finding: &Finding<'_>,
+) -> CheckResult {
+    let guard = finding.guard;
+    let ordered = guard.conditions.iter().find(|condition| condition.threshold.is_some());
+    let reading = ordered.and_then(|condition| program.readings.get(condition.slot));
+    let unit = match reading {
+        Some(Reading::Field(field) | Reading::Sum { of: field, .. }) => field.unit,
+        Some(Reading::Count { .. } | Reading::Distinct { .. }) => "count",
+        Some(Reading::FirstSeen(_)) | None => "bool",
+    };
+    let said = || {
+        let message = message(&guard.message, &program.readings, facts, other);
+        let missing = if finding.truth == Truth::Unknown { missing(program, facts, finding) } else { None };
+        escaped(&missing.map_or_else(|| message.clone(), |missing| format!("{missing}; {message}")))
+    };
+    let (passed, reason) = match (finding.truth, guard.status, guard.then) {
+        (Truth::False, ..) => (true, None),
+        (_, RuleStatus::Active, Then::Warn) => (true, Some(format!("warn: {}", said()))),
+        (_, RuleStatus::Active, Then::Hold | Then::Reject) => (false, Some(said())),
+        (_, _, then) => (true, Some(format!("shadow: would {}: {}", verb(then), said()))),
+    };
+    CheckResult {
+        check_name: Cow::Owned(guard.id.to_string()),
+        passed,
+        value: finding.value,
+        limit: ordered.and_then(|condition| condition.threshold),
+        source: Cow::Owned(["rules/", guard.id.as_str(), ".yaml"].concat()),
+        unit: Cow::Borrowed(unit),
+        reason: reason.map(Cow::Owned),
+    }
+}
+
+fn verb(then: Then) -> &'static str {
+    match then {
+        Then::Warn => "warn",
+        Then::Hold => "hold",
+        Then::Reject => "reject",
+    }
+}
+
+/// The first fact that the rule needs and nobody knows.
+fn missing(program: &Program, facts: &[Fact<'_>], finding: &Finding<'_>) -> Option<String> {
+    let unknown = finding.guard.conditions.iter().find_map(|condition| match facts.get(condition.slot) {
+        Some(Fact::Unknown(why)) => Some((condition.slot, why.as_ref())),
+        _ => None,
+    });
+    let (slot, why) = unknown.or_else(|| {
+        let slot = finding.guard.conditions.first()?.slot;
+        Some((slot, "its value cannot be compared with what the rule names"))
+    })?;
+    Some(format!("cannot be told: {} is unknown: {why}", program.readings.get(slot)?))
+}
+
+/// A rule's message with `{field}` replaced by the field's value.
+fn message<'a>(
+    template: &str,
+    readings: &[Reading],
+    facts: &[Fact<'a>],
+    other: &dyn Fn(&'static Field) -> Fact<'a>,
+) -> String {
+    let mut text = String::new();
+    let mut rest = template;
+    while let Some((before, after)) = rest.split_once('{') {
+        text.push_str(before);
+        let named = after.split_once('}').and_then(|(name, after)| {
+            let wanted = name.strip_suffix("[]").unwrap_or(name);
+            let slot = readings.iter().position(|reading| match reading {
+                Reading::Field(field) => field.name == wanted,
+                other => other.to_string() == wanted,
+            });
+            let read = slot.and_then(|slot| facts.get(slot).map(shown));
+            Some((read.or_else(|| Some(shown(&other(field::find(wanted)?))))?, after))
+        });
+        match named {
+            Some((value, after)) => {
+                text.push_str(&value);
+                rest = after;
+            }
+            None => {
+                text.push('{');
+                rest = after;
+            }
+        }
+    }
+    text.push_str(rest);
+    text
+}
+
+fn shown(fact: &Fact<'_>) -> String {
+    let one = |value: &Value<'_>| match value {
+        Value::Number(number) => number.normalized().to_string(),
+        Value::Flag(flag) => flag.to_string(),
+        Value::Text(text) if text.chars().count() > SHOWN_CHARS_MAX => {
+            text.chars().take(SHOWN_CHARS_MAX).chain("...".chars()).collect()
+        }
+        Value::Text(text) => text.to_string(),
+    };
+    match fact {
+        Fact::Known(value) => one(value),
+        Fact::Many(values) => {
+            let mut text = String::new();
+            for value in values.iter().take(3) {
+                let comma = if text.is_empty() { "" } else { ", " };
+                // Writing into a string does not fail.
+                let _ = write!(text, "{comma}{}", one(value));
+            }
+            if values.len() > 3 { text + ", ..." } else { text }
+        }
+        Fact::Absent => "(absent)".to_owned(),
+        Fact::Unknown(_) => "(unknown)".to_owned(),
+    }
+}
+
+/// The rows, as many as a line has room for: first those of rules that act, then as many others as fit. What is left
+/// out is told in one row more.
+fn shortened(rows: Vec<CheckResult>) -> Vec<CheckResult> {
+    let size = |row: &CheckResult| {
+        let texts = [&row.check_name, &row.source, &row.unit].into_iter().chain(&row.reason);
+        texts.map(|text| text.len()).fold(120, usize::saturating_add)
+    };
+    let total = rows.iter().map(size).fold(0, usize::saturating_add);
+    if total <= ROWS_BYTES_MAX {
+        return rows;
+    }
+    let mut left = ROWS_BYTES_MAX;
+    let mut is_kept = vec![false; rows.len()];
+    for wanted in [|row: &CheckResult| !row.passed, |row: &CheckResult| row.passed && row.reason.is_some()] {
+        for (row, kept) in rows.iter().zip(&mut is_kept).filter(|(row, _)| wanted(row)) {
+            let room = left.checked_sub(size(row));
+            *kept = room.is_some();
+            left = room.unwrap_or(left);
+        }
+    }
+    let omitted = rows.iter().zip(&is_kept).filter(|(_, kept)| !**kept);
+    let (count, failed) = omitted.fold((0_i64, 0_i64), |(count, failed), (row, _)| {
+        (count.saturating_add(1), failed.saturating_add(i64::from(!row.passed)))
+    });
+    let others = CheckResult {
+        check_name: Cow::Borrowed(OTHERS),
+        passed: failed == 0,
+        value: Some(Amount::from_i64(failed)),
+        limit: Some(Amount::ZERO),
+        source: Cow::Borrowed("rules/*"),
+        unit: Cow::Borrowed("count"),
+        reason: Some(Cow::Owned(format!("{count} more rules, {failed} of them refuse or hold it"))),
+    };
+    let kept = rows.into_iter().zip(is_kept).filter(|(_, kept)| *kept).map(|(row, _)| row);
+    kept.chain([others]).collect()
+}
+
+/// What was read, for the ledger.
+fn noted(readings: &[Reading], facts: &[Fact<'_>]) -> String {
+    let mut noted = serde_json::Map::new();
+    for (reading, fact) in readings.iter().zip(facts) {
+        let value = match fact {
+            Fact::Known(value) => noted_value(value),
+            Fact::Many(values) if values.len() > ELEMENTS_MAX => {
+                let all = Json::Array(values.iter().map(noted_value).collect()).to_string();
+                json!({"sha256": sha256_hex(all.as_bytes()), "elements": values.len()})
+            }
+            Fact::Many(values) => values.iter().map(noted_value).collect(),
+            Fact::Absent => Json::Null,
+            Fact::Unknown(why) => json!({"unknown": why}),
+        };
+        noted.insert(reading.to_string(), value);
+    }
+    Json::Object(noted).to_string()
+}
+
+fn noted_value(value: &Value<'_>) -> Json {
+    match value {
+        Value::Number(number) => Json::String(number.to_string()),
+        Value::Flag(flag) => Json::Bool(*flag),
+        Value::Text(text) if text.len() > TEXT_BYTES_MAX => {
+            json!({"sha256": sha256_hex(text.as_bytes()), "bytes": text.len()})
+        }
+        Value::Text(text) => Json::String(text.to_string()),
+    }
+}

@@ -1,0 +1,394 @@
+//! What is right and means nothing, or not what it seems: rules that never act, that another one makes idle, that
+//! together let nothing pass. What a rule acts on is calculated as in proofs.
+
+use std::collections::BTreeSet;
+
+use super::{Read, condition_lines, line_from, line_of_key, named_set};
+use crate::rules::proof::{self, Direction};
+use crate::rules::rule::field::{self, Missing};
+use crate::rules::rule::file::{ConditionFile, Scope};
+use crate::rules::rule::ruleset::{Rule, missing};
+use crate::rules::rule::{Guard, Program, Ranges, RuleFile, RuleSet, RuleStatus, Test, Then};
+use crate::rules::rulebook::RulebookError;
+use crate::wire::ids::RuleId;
+use crate::wire::time::Time;
+
+/// Steps of one proof. Rules are compared one with another, so that little suffices.
+const STEPS_EACH: u64 = 200_000;
+/// Steps of all proofs.
+const STEPS_ALL: u64 = 400_000_000;
+/// Most pairs of rules that are compared.
+const PAIRS_MAX: u32 = 20_000;
+
+/// What a warning is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum What {
+    /// The rule can never act.
+    NeverActs,
+    /// It acts only where a fact is not known.
+    OnlyUnknown,
+    /// A condition says nothing.
+    SaysNothing,
+    /// It refuses everything.
+    RefusesAll,
+    /// Another rule does as much for everything that it acts on.
+    Shadowed,
+    /// Two rules together refuse everything.
+    Contradict,
+    /// An entry of a set has expired.
+    Expired,
+    /// No rule names the set.
+    Unused,
+    /// The message names what the rule does not read.
+    Message,
+    /// Nothing says what the rule is for, or its review is due.
+    Hypothesis,
+}
+
+impl What {
+    /// As programs read it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            What::NeverActs => "never_acts",
+            What::OnlyUnknown => "only_unknown",
+            What::SaysNothing => "says_nothing",
+            What::RefusesAll => "refuses_all",
+            What::Shadowed => "shadowed",
+            What::Contradict => "contradict",
+            What::Expired => "expired",
+            What::Unused => "unused",
+            What::Message => "message",
+            What::Hypothesis => "hypothesis",
+        }
+    }
+}
+
+/// A warning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Warning {
+    /// What it is about.
+    pub what: What,
+    /// Where, and what people should know.
+    pub at: RulebookError,
+}
+
+/// All warnings, and whether some comparisons were left out because there were too many.
+pub fn warnings(read: &Read, now: Time) -> (Vec<Warning>, bool) {
+    let mut looking = Looking { read, found: Vec::new(), steps: STEPS_ALL, pairs: PAIRS_MAX, cut: false };
+    let mut dull: BTreeSet<(RuleId, String)> = BTreeSet::new();
+    for rule in read.rules.rules.values() {
+        looking.message(rule);
+        looking.hypothesis(rule);
+        if !is_evaluated(rule) {
+            continue;
+        }
+        for action in &rule.file.applies_to.action {
+            if looking.alone(rule, action) {
+                dull.insert((rule.file.id.clone(), action.clone()));
+            }
+        }
+    }
+    looking.pairs(&dull);
+    looking.sets(now);
+    looking.found.sort_by(|a, b| (&a.at.file, a.at.line, a.what).cmp(&(&b.at.file, b.at.line, b.what)));
+    (looking.found, looking.cut)
+}
+
+struct Looking<'a> {
+    read: &'a Read,
+    found: Vec<Warning>,
+    steps: u64,
+    pairs: u32,
+    cut: bool,
+}
+
+fn is_evaluated(rule: &Rule) -> bool {
+    matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow)
+}
+
+/// The rule as if it refused, for this action alone.
+fn refusing(rule: &Rule, action: &str) -> Rule {
+    let applies_to = Scope { action: vec![action.to_owned()], ..rule.file.applies_to.clone() };
+    let file = RuleFile { status: RuleStatus::Active, then: Then::Reject, applies_to, ..rule.file.clone() };
+    Rule { file, ..rule.clone() }
+}
+
+/// The same with other conditions.
+fn when(rule: &Rule, keep: impl Fn(usize) -> bool) -> Rule {
+    let kept = rule.file.when.iter().enumerate().filter(|(at, _)| keep(*at));
+    let when = kept.map(|(_, condition)| condition.clone()).collect();
+    Rule { file: RuleFile { when, ..rule.file.clone() }, ..rule.clone() }
+}
+
+/// What a rule of this action is about, for people.
+fn requests(action: &str) -> &'static str {
+    if action == "order.submit" { "entry" } else { "request" }
+}
+
+/// Whether a condition reads what a message names.
+fn names(condition: &ConditionFile, bare: &str) -> bool {
+    let field = condition.field.strip_suffix("[]").unwrap_or(&condition.field);
+    field == bare || bare.starts_with(&format!("{field}(")) || bare == format!("first_seen({field})")
+}
+
+impl Looking<'_> {
+    fn warn(&mut self, what: What, rule: &Rule, line: Option<usize>, message: String) {
+        self.found.push(Warning { what, at: RulebookError::new(&rule.path, line, message) });
+    }
+
+    fn book(&self, rules: &[&Rule]) -> Option<RuleSet> {
+        let mut book = RuleSet { sets: self.read.rules.sets.clone(), ..RuleSet::default() };
+        for rule in rules {
+            book = book.with((*rule).clone()).ok()?;
+        }
+        Some(book)
+    }
+
+    /// Whether both lists of rules refuse the same, as far as that can be proved.
+    fn is_same(&mut self, before: &[&Rule], after: &[&Rule]) -> bool {
+        let (Some(before), Some(after)) = (self.book(before), self.book(after)) else { return false };
+        let budget = STEPS_EACH.min(self.steps);
+        if budget == 0 {
+            self.cut = true;
+            return false;
+        }
+        let compared = proof::compare(&before, &after, budget);
+        self.steps = self.steps.saturating_sub(compared.steps.max(1));
+        compared.direction == Direction::Same
+    }
+
+    /// Warns of one rule; tells whether there is no sense in comparing it with others.
+    fn alone(&mut self, written: &Rule, action: &str) -> bool {
+        let rule = refusing(written, action);
+        let lines = condition_lines(written);
+        let line_of = |at: usize| lines.get(at).copied().flatten();
+        let named =
+            |at: usize| rule.file.when.get(at).map_or_else(String::new, |condition| format!("`{condition}`"));
+        let all = rule.file.when.len();
+        let of =
+            if written.file.applies_to.action.len() > 1 { format!(" on {action}") } else { String::new() };
+        if self.is_same(&[], &[&rule]) {
+            let impossible = (0..all).find(|at| self.is_same(&[], &[&when(&rule, |kept| kept == *at)]));
+            let mut pairs = (0..all).flat_map(|a| (0..a).map(move |b| (b, a)));
+            let (line, why) = match impossible {
+                Some(at) => (line_of(at), format!("{} never holds", named(at))),
+                None => match pairs
+                    .find(|(b, a)| self.is_same(&[], &[&when(&rule, |kept| kept == *a || kept == *b)]))
+                {
+                    Some((b, a)) => {
+                        (line_of(a), format!("{} and {} never hold together", named(b), named(a)))
+                    }
+                    None => {
+                        (line_of_key(&written.text, "when"), "its conditions never hold together".to_owned())
+                    }
+                },
+            };
+            self.warn(What::NeverActs, written, line, format!("never acts{of}: {why}"));
+            return true;
+        }
+        let bare = when(&rule, |_| false);
+        let refuses = written.file.status == RuleStatus::Active && written.file.then != Then::Warn;
+        let scope = &written.file.applies_to;
+        if self.is_same(&[&rule], &[&bare]) {
+            let line = line_of_key(&written.text, "when");
+            if refuses && scope.strategy.is_none() && scope.principal.is_none() {
+                let does = if written.file.then == Then::Hold { "holds" } else { "refuses" };
+                let message = format!("{does} every {} of {action}", requests(action));
+                self.warn(What::RefusesAll, written, line, message);
+            } else if all > 0 {
+                let message =
+                    format!("acts on everything that it applies to{of}: its conditions say nothing");
+                self.warn(What::SaysNothing, written, line, message);
+            }
+            return true;
+        }
+        let mut kept = rule.clone();
+        for at in (0..all).rev() {
+            let without = when(&kept, |other| other != at);
+            if self.is_same(&[&kept], &[&without]) {
+                let message = format!("{} says nothing{of}: the rule acts on the same without it", named(at));
+                self.warn(What::SaysNothing, written, line_of(at), message);
+                kept = without;
+            }
+        }
+        self.only_unknown(written, action, &of);
+        false
+    }
+
+    /// Conditions on one fact that no known value fulfils, where the fact may not be known.
+    fn only_unknown(&mut self, rule: &Rule, action: &str, of: &str) {
+        let Some((program, guard)) = self.guard(rule, action) else { return };
+        let mut contradictory = BTreeSet::new();
+        for (slot, reading) in program.readings.iter().enumerate() {
+            let mut tests = guard.conditions.iter().filter(|condition| condition.slot == slot);
+            let ranges = tests.try_fold(Ranges::all(), |all, condition| match &condition.test {
+                Test::Number(ranges) => Some(all.intersection(ranges)),
+                _ => None,
+            });
+            if missing(reading) == Missing::Unknown && ranges.is_some_and(|ranges| ranges.is_empty()) {
+                contradictory.insert(reading.to_string());
+            }
+        }
+        for name in contradictory {
+            let line = line_from(&rule.text, &name, rule.text.find("when").unwrap_or(0)).0;
+            let message =
+                format!("acts{of} only while `{name}` is not known: no value fulfils its conditions");
+            self.warn(What::OnlyUnknown, rule, line, message);
+        }
+    }
+
+    fn guard(&self, rule: &Rule, action: &str) -> Option<(Program, Guard)> {
+        let program = self.read.rules.programs.get(action)?;
+        let guard = program.guards.iter().find(|guard| guard.id == rule.file.id)?;
+        Some((program.clone(), guard.clone()))
+    }
+
+    /// Warns of what two rules come to together.
+    fn pairs(&mut self, dull: &BTreeSet<(RuleId, String)>) {
+        let rules = &self.read.rules;
+        for (action, program) in &rules.programs {
+            let is_dull = |guard: &Guard| dull.contains(&(guard.id.clone(), action.clone()));
+            let slots = |guard: &Guard| -> BTreeSet<usize> {
+                guard.conditions.iter().map(|condition| condition.slot).collect()
+            };
+            let of: Vec<(&Rule, BTreeSet<usize>)> = program
+                .guards
+                .iter()
+                .filter(|guard| !is_dull(guard))
+                .filter_map(|guard| Some((rules.rules.get(&guard.id)?, slots(guard))))
+                .collect();
+            for (at, (rule, reads)) in of.iter().enumerate() {
+                let mut idle = false;
+                for (by_at, (by, by_reads)) in of.iter().enumerate() {
+                    // A condition on what the rule does not read lets some of its requests pass.
+                    let may_cover = by_at != at
+                        && !idle
+                        && by.file.status == RuleStatus::Active
+                        && by.file.then >= rule.file.then
+                        && by_reads.is_subset(reads);
+                    if !may_cover || !self.may_compare() {
+                        continue;
+                    }
+                    let (a, b) = (refusing(rule, action), refusing(by, action));
+                    if !self.is_same(&[&b], &[&b, &a]) {
+                        continue;
+                    }
+                    // Of two that are the same the later one is idle.
+                    let is_mutual = rule.file.then == by.file.then
+                        && rule.file.status == by.file.status
+                        && self.is_same(&[&a], &[&a, &b]);
+                    if is_mutual && at < by_at {
+                        continue;
+                    }
+                    idle = true;
+                    let then = if by.file.then == rule.file.then { "the same" } else { "more" };
+                    let message = format!(
+                        "is idle on {action}: `{}` ({}) does {then} to everything that it acts on",
+                        by.file.id, by.path
+                    );
+                    self.warn(What::Shadowed, rule, line_of_key(&rule.text, "when"), message);
+                }
+                for (by, by_reads) in of.iter().take(at) {
+                    let refuse =
+                        |rule: &Rule| rule.file.status == RuleStatus::Active && rule.file.then != Then::Warn;
+                    let may_clash = refuse(rule)
+                        && refuse(by)
+                        && rule.file.applies_to.strategy == by.file.applies_to.strategy
+                        && rule.file.applies_to.principal == by.file.applies_to.principal
+                        && !by_reads.is_disjoint(reads);
+                    if may_clash && self.may_compare() {
+                        self.clash(rule, by, action);
+                    }
+                }
+            }
+        }
+    }
+
+    fn may_compare(&mut self) -> bool {
+        self.cut |= self.pairs == 0;
+        self.pairs = self.pairs.saturating_sub(1);
+        !self.cut
+    }
+
+    fn clash(&mut self, rule: &Rule, by: &Rule, action: &str) {
+        let (a, b) = (refusing(rule, action), refusing(by, action));
+        let names = ["everything", "everything-else", "everything-more"];
+        let free = names.iter().filter_map(|name| RuleId::parse(name).ok());
+        let Some(id) = free.into_iter().find(|id| *id != a.file.id && *id != b.file.id) else { return };
+        let bare = when(&a, |_| false);
+        let bare = Rule { file: RuleFile { id, ..bare.file }, ..bare };
+        if !self.is_same(&[&a, &b], &[&a, &b, &bare]) {
+            return;
+        }
+        let scope = &rule.file.applies_to;
+        let what = match (&scope.strategy, &scope.principal) {
+            (None, None) => format!("every {} of {action}", requests(action)),
+            _ => format!("every {} of {action} that both apply to", requests(action)),
+        };
+        let message = format!("contradicts `{}` ({}): one of them acts on {what}", by.file.id, by.path);
+        self.warn(What::Contradict, rule, line_of_key(&rule.text, "when"), message);
+    }
+
+    /// Other fields of the request may be named too; what nobody knows is left as it stands.
+    fn message(&mut self, rule: &Rule) {
+        let mut rest = rule.file.message.as_str();
+        let line = line_of_key(&rule.text, "message");
+        let readings: BTreeSet<String> = self
+            .read
+            .rules
+            .programs
+            .values()
+            .flat_map(|program| program.readings.iter().map(ToString::to_string))
+            .collect();
+        while let Some((_, tail)) = rest.split_once('{') {
+            let Some((name, after)) = tail.split_once('}') else { return };
+            rest = after;
+            let bare = name.strip_suffix("[]").unwrap_or(name);
+            let has_it = |action: &String| {
+                field::find(bare)
+                    .is_some_and(|it| it.actions.is_empty() || it.actions.contains(&action.as_str()))
+            };
+            if !rule.file.applies_to.action.iter().all(has_it) && !readings.contains(bare) {
+                let message =
+                    format!("the message names `{{{name}}}`, which stands for nothing and stays as it is");
+                self.warn(What::Message, rule, line, message);
+            } else if !rule.file.when.iter().any(|it| names(it, bare)) {
+                let message = format!("the message names `{{{name}}}`, which no condition of the rule reads");
+                self.warn(What::Message, rule, line, message);
+            }
+        }
+    }
+
+    /// Rules that the gate took over from proposals are measured; so is what runs in shadow.
+    fn hypothesis(&mut self, rule: &Rule) {
+        let is_measured = !rule.is_core() || rule.file.status == RuleStatus::Shadow;
+        if is_measured && is_evaluated(rule) && rule.file.hypothesis.is_none() {
+            let message = "has no hypothesis: nobody can say later whether it was any good";
+            self.warn(What::Hypothesis, rule, line_of_key(&rule.text, "id"), message.to_owned());
+        }
+    }
+
+    fn sets(&mut self, now: Time) {
+        let conditions = self.read.rules.rules.values().flat_map(|rule| &rule.file.when);
+        let used: BTreeSet<_> = conditions.filter_map(named_set).collect();
+        let mut found = Vec::new();
+        for (path, text, set) in &self.read.sets {
+            let mut warn = |what: What, line: Option<usize>, message: String| {
+                found.push(Warning { what, at: RulebookError::new(path, line, message) });
+            };
+            if !used.contains(&set.name) {
+                let line = line_of_key(text, "name");
+                warn(What::Unused, line, format!("no rule names the set `{}`", set.name));
+            }
+            let mut from = 0;
+            for entry in &set.entries {
+                let (line, after) = line_from(text, &entry.value, from);
+                from = after;
+                if let Some(until) = entry.expires.filter(|until| *until <= now) {
+                    warn(What::Expired, line, format!("`{}` has expired at {until}", entry.value));
+                }
+            }
+        }
+        self.found.append(&mut found);
+    }
+}
