@@ -117,7 +117,8 @@ pub enum Rules {
 }
 
 impl Rules {
-    fn as_str(self) -> &'static str {
+    /// As the table of the docs has it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Rules::Refuses => "yes",
             Rules::Entries => "entries",

@@ -95,8 +95,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(Err(fault)) => bail!(new.shown(fault)),
         None => facts::shipped()?,
     };
-    let view_of =
-        |witness: &Option<Witness>| witness.as_ref().map(|witness| view(&rulebook, &before, &after, witness));
+    let prices = prices(home);
+    let view_of = |witness: &Option<Witness>| {
+        witness.as_ref().map(|witness| view(&rulebook, &prices, &before, &after, witness))
+    };
     let view = DiffView {
         direction: word(compared.direction),
         loosens: view_of(&compared.loosens),

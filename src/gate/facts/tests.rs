@@ -263,7 +263,7 @@ fn ruled_actions_are_those_of_the_actions_table() {
         .filter(|name| !later.iter().any(|head| name.starts_with(head)))
         .collect();
     let ruled: Vec<&str> =
-        ACTIONS.iter().filter(|rule| rule.rules_apply != "no").map(|rule| rule.name).collect();
+        ACTIONS.iter().filter(|rule| rule.rules_apply.as_str() != "no").map(|rule| rule.name).collect();
     assert_eq!(there.iter().collect::<BTreeSet<_>>(), ruled.iter().collect::<BTreeSet<_>>());
     for (name, expect) in [
         ("order.submit", "entries"),
@@ -273,7 +273,7 @@ fn ruled_actions_are_those_of_the_actions_table() {
         ("council.verdict", "no"),
         ("halt.clear", "no"),
     ] {
-        assert_eq!(actions::find(name).unwrap().rules_apply, expect, "{name}");
+        assert_eq!(actions::find(name).unwrap().rules_apply.as_str(), expect, "{name}");
     }
 }
 
