@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 71] = [
+const COMMANDS: [&str; 84] = [
     "",
     "approvals",
     "approvals list",
@@ -75,6 +75,20 @@ const COMMANDS: [&str; 71] = [
     "theses",
     "theses list",
     "theses lint",
+    "proposals",
+    "proposals list",
+    "proposals show",
+    "proposals diff",
+    "proposals approve",
+    "proposals decline",
+    "proposals revert",
+    "proposals verify",
+    "rules",
+    "rules fields",
+    "rules lint",
+    "rules test",
+    "rules explain",
+    "rules diff",
     "halt",
     "halt set",
     "halt clear",
@@ -85,7 +99,6 @@ const COMMANDS: [&str; 71] = [
     "clock",
     "clock accept",
     "rebuild",
-    "rules",
     "rules backtest",
     "rules efficacy",
 ];

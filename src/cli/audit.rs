@@ -334,7 +334,8 @@ fn describe(shown: &Shown) -> Vec<String> {
             | Record::Halt(event)
             | Record::ClockStep(event)
             | Record::DeadMan(event)
-            | Record::Quota(event),
+            | Record::Quota(event)
+            | Record::Proposal(event),
         ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
         None => (String::new(), String::new(), String::new(), String::new()),
     };

@@ -97,7 +97,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 }
 
 /// The lines meant: by number, by order, by request; what the index does not know is looked for from the first line.
-fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
+pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
     let order = OrderId::parse(what).ok();
     let seqs = match what.parse().ok().or(order.map(|order| order.seq)) {
         Some(seq) => vec![seq],

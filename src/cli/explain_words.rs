@@ -1,5 +1,6 @@
 //! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
 
+use spoolgate::gate::proposals::Change as Step;
 use spoolgate::gate::record::{CheckRow, Decision, Status};
 use spoolgate::gate::{Change, Record};
 use spoolgate::trading;
@@ -107,6 +108,25 @@ pub fn end(end: OrderEnd) -> &'static str {
     }
 }
 
+/// What a step of a proposal did.
+fn of_proposal(step: &Step) -> String {
+    match step {
+        Step::Pended { proposed, .. } => format!(
+            "proposal {} on rule `{}` waits for people: it is {}",
+            proposed.proposal_id,
+            proposed.rule_id,
+            proposed.direction.as_str()
+        ),
+        Step::Applied { proposed, rulebook, .. } => format!(
+            "proposal {} was applied: `{}` is as it says, in rulebook {rulebook}",
+            proposed.proposal_id, proposed.path
+        ),
+        Step::Declined { proposal_id, by, reason } => {
+            format!("proposal {proposal_id} was declined by `{by}`: {reason}")
+        }
+    }
+}
+
 /// What a change did.
 pub fn change(change: &Change) -> String {
     match change {
@@ -126,6 +146,7 @@ pub fn change(change: &Change) -> String {
         }
         Change::ClockFaulted(fault) => format!("the clock stepped from {} to {}", fault.from, fault.to),
         Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
+        Change::Proposal(step) => of_proposal(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
@@ -229,7 +250,8 @@ pub fn record(record: &Record) -> (String, &'static str) {
         | Record::Halt(event)
         | Record::DeadMan(event)
         | Record::ClockStep(event)
-        | Record::Quota(event) => (event.note.clone(), "recorded"),
+        | Record::Quota(event)
+        | Record::Proposal(event) => (event.note.clone(), "recorded"),
         Record::Decision(decision) => (asked(decision, decision.payload.as_deref()), "decided"),
     }
 }

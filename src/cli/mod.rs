@@ -26,6 +26,7 @@ mod look;
 mod market;
 mod market_show;
 mod output;
+mod proposals;
 mod rebuild;
 mod rules;
 mod run;
@@ -160,6 +161,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
     )]
     Grants(approvals::Grants),
+    /// What agents want changed in the rules: list, show, approve, decline, take back.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show p-42\n  spoolgate proposals approve p-42"
+    )]
+    Proposals(proposals::Command),
     /// Rules: what they may read, what is wrong with them, what they do.
     #[command(
         subcommand,
@@ -252,6 +259,7 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Theses(command) => theses::run(home, command, output),
         Command::Approvals(command) => approvals::run(home, command, output),
         Command::Grants(command) => approvals::run_grants(home, command, output),
+        Command::Proposals(command) => proposals::run(home, command, output),
         Command::Rules(command) => rules::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),

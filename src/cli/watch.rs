@@ -1,6 +1,8 @@
 //! `spoolgate watch`: decide requests as they come.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use rustix::fs::statfs;
@@ -13,7 +15,7 @@ use super::run as drain;
 /// Decide requests as they come, until stopped.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate watch\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches. Exit code 7: another gate is running over this home."
+    after_help = "Examples:\n  spoolgate watch\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
 )]
 pub struct Args {
     /// Watch a home on a network file system all the same, by looking once a second.
@@ -49,6 +51,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let stop = drain::stop_on_signals()?;
     let mut open = drain::open(home, output)?;
     args.batches.limit(&mut open);
+    let reload = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reload))?;
+    open.reload_on(reload);
     let mut hints = Hints::start();
     let format = output.format;
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));

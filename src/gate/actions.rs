@@ -117,7 +117,8 @@ pub enum Rules {
 }
 
 impl Rules {
-    fn as_str(self) -> &'static str {
+    /// As the table of the docs has it.
+    pub fn as_str(self) -> &'static str {
         match self {
             Rules::Refuses => "yes",
             Rules::Entries => "entries",
@@ -166,6 +167,14 @@ pub enum Action {
     StrategiesList,
     /// One strategy.
     StrategiesGet,
+    /// A change of a rule is proposed.
+    RulePropose,
+    /// A person has it made.
+    ProposalApprove,
+    /// A person has it not made.
+    ProposalDecline,
+    /// A person takes it back.
+    ProposalRevert,
     /// Market rows from a file.
     MarketImport,
     /// Market rows in the request itself.
@@ -350,6 +359,21 @@ pub const ACTIONS: &[ActionRule] = &[
     },
     rule(Action::StrategiesList, "strategies.list", "ListStrategies", "(none)", ANYBODY),
     rule(Action::StrategiesGet, "strategies.get", "GetStrategy", "strategy_id", ANYBODY),
+    ActionRule {
+        admission: Admission::Refuses,
+        ..rule(
+            Action::RulePropose,
+            "rule.propose",
+            "ProposeRule",
+            "one of Activate {rule, evidence}, Suspend {rule_id, reason, evidence}, ModifyParameter {rule_id, parameter, old_value, new_value, evidence, is_tightening}",
+            SPEAKERS,
+        )
+    },
+    rule(Action::ProposalApprove, "proposal.approve", "ApproveProposal", "id, sha256", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::ProposalDecline, "proposal.decline", "DeclineProposal", "id, reason", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::ProposalRevert, "proposal.revert", "RevertProposal", "id, reason", HUMAN).in_lane(Lane::Control),
     rule(
         Action::MarketImport,
         "market.import",
@@ -455,6 +479,9 @@ mod tests {
             "approval.deny",
             "grant.add",
             "grant.end",
+            "proposal.approve",
+            "proposal.decline",
+            "proposal.revert",
         ] {
             assert_eq!(find(name).unwrap().senders, HUMAN, "{name}");
         }

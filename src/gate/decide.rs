@@ -10,6 +10,7 @@ use super::handle::{Judged, Outcome, Turn};
 use super::history::{self, History};
 use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
+use super::proposals;
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::rules;
@@ -24,8 +25,9 @@ use crate::trading::requests::ClosedOrder;
 use crate::wire::admission::receipt_id;
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
+use crate::wire::council::CouncilRequest;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{ControlId, ExecId, OrderId, Principal, RequestId};
+use crate::wire::ids::{ControlId, ExecId, OrderId, Principal, ProposalId, RequestId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -65,6 +67,15 @@ pub struct Needs {
     pub report: Option<(Principal, ExecId)>,
     /// What rules read of the sender's accepted requests.
     pub history: Option<history::Query>,
+    /// How a proposal stands.
+    pub proposal: Option<ProposalId>,
+    /// Whether a rule's file is as the rulebook in force has it: that of a proposal that was asked for, besides the one
+    /// of [`Needs::proposal`].
+    pub rule_file: Option<String>,
+    /// How many of these lines are decisions.
+    pub evidence: Vec<u64>,
+    /// A council case and its request.
+    pub citation: Option<RequestId>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -100,6 +111,16 @@ pub struct Lookups {
     pub booked_in: Option<u64>,
     /// What the sender had accepted before; none: no rule reads it.
     pub history: Option<History>,
+    /// The last step of the proposal.
+    pub proposal: Option<proposals::Change>,
+    /// Whether the rule's file is not as the rulebook in force has it.
+    pub rule_file_differs: bool,
+    /// Whether only signatures approve proposals.
+    pub only_signatures_approve: bool,
+    /// How many of the lines are decisions.
+    pub evidence_found: usize,
+    /// The council case, and its request as far as that can be read.
+    pub citation: Option<(Docket, Option<CouncilRequest>)>,
 }
 
 /// Most fills in one answer.
@@ -144,6 +165,13 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
             needs.control = id.map(|id| (envelope.source.clone(), id));
         }
         Payload::Report(report) => needs.report = Some((envelope.source.clone(), report.exec_id.clone())),
+        Payload::Propose(proposal) => {
+            needs.rule_file = proposals::path_of(rules, proposal);
+            needs.evidence = proposal.evidence().ledger_seqs.clone();
+            needs.citation = proposal.evidence().council_request_id.clone();
+        }
+        Payload::ApproveProposal(approve) => needs.proposal = Some(approve.id),
+        Payload::DeclineProposal(end) | Payload::RevertProposal(end) => needs.proposal = Some(end.id),
         Payload::Council(request) => needs.case = Some((request.request_id.clone(), None)),
         Payload::Verdict(submit) => {
             let role = council::granted(rules, &envelope.source, &submit.verdict.role);

@@ -20,6 +20,7 @@ pub mod market;
 pub mod outbox;
 pub mod portfolio;
 pub mod prepare;
+pub mod proposals;
 pub mod rates;
 pub mod record;
 pub mod rules;

@@ -24,6 +24,7 @@ use crate::wire::envelope::{Envelope, EnvelopeError};
 use crate::wire::ids::Principal;
 use crate::wire::market::UpdateMarket;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
+use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
 use crate::wire::venue::VenueReport;
@@ -209,6 +210,14 @@ pub enum Payload {
     Strategies,
     /// `strategies.get`.
     Strategy(GetStrategy),
+    /// `rule.propose`.
+    Propose(Box<RuleProposal>),
+    /// `proposal.approve`.
+    ApproveProposal(ApproveProposal),
+    /// `proposal.decline`.
+    DeclineProposal(EndProposal),
+    /// `proposal.revert`.
+    RevertProposal(EndProposal),
     /// `market.import`.
     Import(ImportMarket),
     /// `market.update`.
@@ -353,6 +362,22 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
         Action::ControlApply => Payload::Control(Box::new(ControlAttempt::read(text))),
         Action::StrategiesList => read::<Empty>(text).map(|Empty {}| Payload::Strategies)?,
         Action::StrategiesGet => Payload::Strategy(read(text)?),
+        Action::RulePropose => {
+            let proposal: RuleProposal = read(text)?;
+            proposal.validate()?;
+            Payload::Propose(Box::new(proposal))
+        }
+        Action::ProposalApprove => {
+            let approve: ApproveProposal = read(text)?;
+            approve.validate()?;
+            Payload::ApproveProposal(approve)
+        }
+        Action::ProposalDecline => {
+            Payload::DeclineProposal(with_reason(read(text)?, |p: &EndProposal| &p.reason)?)
+        }
+        Action::ProposalRevert => {
+            Payload::RevertProposal(with_reason(read(text)?, |p: &EndProposal| &p.reason)?)
+        }
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {

@@ -48,7 +48,7 @@ pub struct Genesis {
     pub changes: Vec<Change>,
 }
 
-/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step, dead_man, quota.
+/// A line that is not about one request: start, stop, rulebook, tick, halt, clock_step, dead_man, quota, proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Event {
@@ -642,6 +642,8 @@ pub enum Record {
     DeadMan(Event),
     /// `quota`: files of a spool wait over its quota, or no longer.
     Quota(Event),
+    /// `proposal`: one was approved by a signature.
+    Proposal(Event),
     /// `published`.
     Published(Published),
     /// `market`.
@@ -669,6 +671,7 @@ impl Record {
             Record::ClockStep(_) => "clock_step",
             Record::DeadMan(_) => "dead_man",
             Record::Quota(_) => "quota",
+            Record::Proposal(_) => "proposal",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
             Record::Input(_) | Record::AdmissionInput(_) => "input",
@@ -682,9 +685,11 @@ impl Record {
         super::outbox::instructs(self.changes())
     }
 
-    /// Whether the index remembers where the line stands: answers, cases and instructions are made again from it.
+    /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it.
     pub fn is_indexed(&self) -> bool {
-        matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_)) || self.instructs()
+        let is_kind =
+            matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_) | Record::Proposal(_));
+        is_kind || self.instructs()
     }
 
     /// The line's body as a JSON object.
@@ -701,7 +706,8 @@ impl Record {
             | Record::Halt(body)
             | Record::ClockStep(body)
             | Record::DeadMan(body)
-            | Record::Quota(body) => serde_json::to_string(body),
+            | Record::Quota(body)
+            | Record::Proposal(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
             Record::Input(body) => serde_json::to_string(body),
@@ -730,6 +736,7 @@ impl Record {
             "clock_step" => Record::ClockStep(read(body)?),
             "dead_man" => Record::DeadMan(read(body)?),
             "quota" => Record::Quota(read(body)?),
+            "proposal" => Record::Proposal(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
             "input" => match read(body) {
@@ -756,7 +763,8 @@ impl Record {
             | Record::Halt(body)
             | Record::ClockStep(body)
             | Record::DeadMan(body)
-            | Record::Quota(body) => body.timestamp,
+            | Record::Quota(body)
+            | Record::Proposal(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
             Record::Input(body) => body.timestamp,
@@ -777,7 +785,8 @@ impl Record {
             | Record::Halt(body)
             | Record::ClockStep(body)
             | Record::DeadMan(body)
-            | Record::Quota(body) => &body.changes,
+            | Record::Quota(body)
+            | Record::Proposal(body) => &body.changes,
             Record::Published(_) => &[],
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,

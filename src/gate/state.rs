@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::approvals::{self, Approvals};
 use super::dead_man::{self, DeadMan};
+use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
@@ -42,6 +43,8 @@ pub struct State {
     pub dead_man: DeadMan,
     /// Held requests.
     pub approvals: Approvals,
+    /// Proposals that wait for people.
+    pub proposals: ProposalsState,
     /// Entries of sets that came in while the gate ran: approved or granted.
     pub entries: Entries,
 }
@@ -154,6 +157,8 @@ pub enum Change {
     DeadMan(dead_man::Change),
     /// Of a held request, or of what came into a set.
     Approvals(approvals::Change),
+    /// In a proposal.
+    Proposal(proposals::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -235,6 +240,7 @@ impl State {
             Change::Control(change) => self.control.apply(change),
             Change::DeadMan(change) => self.dead_man.apply(change),
             Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
+            Change::Proposal(change) => self.proposals.apply(change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

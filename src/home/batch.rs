@@ -118,6 +118,7 @@ impl Home {
             self.push_event(pending, event)?;
         }
         self.push_expiries(pending, now)?;
+        self.push_approved(pending, now)?;
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
         let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
@@ -151,6 +152,7 @@ impl Home {
         self.cases_decided = 0;
         self.look();
         self.retry_instructions()?;
+        self.retry_rules()?;
         self.ledger.make_room()?;
         self.store.begin()?;
         let mut pending = Pending::default();
@@ -220,7 +222,12 @@ impl Home {
             self.push_case_work(&mut pending, now)?;
             self.commit(pending, Vec::new())?;
         }
-        if self.lines_since_snapshot >= LINES_PER_SNAPSHOT || self.outstanding.len() >= OUTSTANDING_MAX {
+        // A rule's file that a start would make again could by then be one that a person has changed.
+        let wrote_rules = std::mem::take(&mut self.rules_written);
+        if wrote_rules
+            || self.lines_since_snapshot >= LINES_PER_SNAPSHOT
+            || self.outstanding.len() >= OUTSTANDING_MAX
+        {
             self.mark_published()?;
         }
         Ok(outcomes)
@@ -262,7 +269,9 @@ impl Home {
         if let Some(resolution) = resolves {
             self.resolve(pending, &resolution, now)?;
         }
-        Ok(seq.saturating_add(market))
+        let decision_seq = seq.saturating_add(market);
+        self.put_applied_in_force(pending, decision_seq, now)?;
+        Ok(decision_seq)
     }
 
     /// Puts the lines of a decision into the batch, with these bodies.
@@ -318,6 +327,7 @@ impl Home {
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
         }
+        self.look_up_proposal(pending, &needs, &mut lookups)?;
         if let Some((source, id)) = &needs.control {
             lookups.decided = self.decided_before(pending, source, id)?;
         }
@@ -348,6 +358,7 @@ impl Home {
         let mut cases: Vec<(u64, Record, Location)> = Vec::new();
         let mut events = Vec::new();
         let mut instructing: Vec<(u64, Vec<Change>, Location)> = Vec::new();
+        let mut approved: Vec<(u64, Vec<Change>, Location)> = Vec::new();
         for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(sealed.locations)) {
             if record.instructs() && !matches!(record, Record::Decision(_)) {
                 instructing.push((seq, record.changes().to_vec(), location));
@@ -357,6 +368,10 @@ impl Home {
                     by_seq.insert(seq, (*decision, location));
                 }
                 record @ (Record::Council(_) | Record::Input(_)) => cases.push((seq, record, location)),
+                Record::Proposal(event) => {
+                    approved.push((seq, event.changes.clone(), location));
+                    events.push(event);
+                }
                 Record::Rulebook(event)
                 | Record::Halt(event)
                 | Record::ClockStep(event)
@@ -381,13 +396,19 @@ impl Home {
         // Whoever waits for an answer has it; the rest is for the next start and for auditors.
         self.ledger.publish_head()?;
         events.iter().for_each(|event| self.on_event.iter_mut().for_each(|hear| hear(event)));
+        for (seq, changes, location) in &approved {
+            self.store.insert_line(*seq, *location)?;
+            self.publish_proposals(*seq, changes)?;
+        }
         for (seq, (decision, location)) in &by_seq {
             self.store.insert_line(*seq, *location)?;
             self.publish_case_files_of(*seq, decision)?;
             self.publish_instructions(*seq, &decision.changes, false)?;
             self.publish_forwarded(decision, false)?;
             self.publish_holds(decision, false)?;
+            self.publish_proposals(*seq, &decision.changes)?;
         }
+
         for (seq, changes, location) in &instructing {
             self.store.insert_line(*seq, *location)?;
             self.publish_instructions(*seq, changes, false)?;
@@ -466,14 +487,18 @@ impl Home {
     /// [`HomeError`].
     pub fn mark_published(&mut self) -> Result<(), HomeError> {
         self.retry_instructions()?;
+        self.retry_rules()?;
         let outstanding = self.outstanding.last_key_value().map(|(seq, _)| *seq);
-        if let Some(up_to) = outstanding.filter(|_| self.instructions_blocked.is_empty()) {
+        if let Some(up_to) =
+            outstanding.filter(|_| self.instructions_blocked.is_empty() && self.rules_blocked.is_empty())
+        {
             let out = Path::new("spool/out");
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;
             self.sync_forwarded()?;
             self.sync_holds()?;
             self.sync_instructions()?;
+            self.sync_proposals()?;
             self.ledger.make_room()?;
             self.store.begin()?;
             let mut pending = Pending::default();

@@ -3,6 +3,7 @@
 
 mod absence;
 pub mod approvals;
+mod approved;
 mod asking;
 pub mod backtest;
 pub mod batch;
@@ -18,6 +19,7 @@ pub mod layout;
 pub mod open;
 pub mod outbox;
 mod program;
+mod proposals;
 pub mod read;
 pub mod rulebook;
 pub mod run;

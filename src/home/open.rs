@@ -34,7 +34,7 @@ use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
 use crate::state::store::{Hold, STATE_FILE};
 use crate::state::{Snapshot, Store, StoreError};
 use crate::wire::code::{Code, Exit};
-use crate::wire::ids::Principal;
+use crate::wire::ids::{Principal, ProposalId};
 use crate::wire::time::Time;
 
 /// The outside, as handed in.
@@ -197,6 +197,17 @@ pub struct Home {
     pub(super) instructions_outstanding: bool,
     /// Instructions that something stood in the way of: until they are there nothing is marked as published.
     pub(super) instructions_blocked: BTreeMap<PathBuf, Vec<u8>>,
+    /// Whether files of rules were written that are not known to be durable.
+    pub(super) rules_written: bool,
+    /// Whether files of proposals were.
+    pub(super) proposals_outstanding: bool,
+    /// Files of rules that something stood in the way of, with the line that changed them: until they are there, the
+    /// files are not what is in force, and nothing is marked as published.
+    pub(super) rules_blocked: BTreeMap<PathBuf, u64>,
+    /// When approved files were last looked for.
+    pub(super) approved_looked_ms: Option<u64>,
+    /// What was said of approved files that do not count: said once.
+    pub(super) approved_told: BTreeMap<ProposalId, String>,
     /// Lines since the last snapshot.
     pub(super) lines_since_snapshot: u64,
     /// What recovery found.
@@ -407,6 +418,11 @@ impl Home {
             forwarded_outstanding: false,
             instructions_outstanding: false,
             instructions_blocked: BTreeMap::new(),
+            rules_written: false,
+            proposals_outstanding: false,
+            rules_blocked: BTreeMap::new(),
+            approved_looked_ms: None,
+            approved_told: BTreeMap::new(),
             lines_since_snapshot: folded.lines,
             found,
             index_was_elsewhere: false,
@@ -514,7 +530,9 @@ impl Home {
             };
             let instructs = outbox::instructs(&decision.changes);
             let holds = decision.of_approvals().next().is_some();
-            if decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs || holds {
+            let proposes = decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
+            if holds || proposes || decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs
+            {
                 derived.push((*seq, Record::Decision(Box::new(decision.clone()))));
             }
             newest.insert(decision.answer, *seq);
@@ -550,7 +568,9 @@ impl Home {
                 .map_err(|source| HomeError::disk(&path, source))?;
             self.tell_put(&path, &put);
         }
+        self.redo_rules(&derived)?;
         for (seq, record) in derived {
+            self.publish_proposals_again(seq, record.changes())?;
             self.redo_case_files(seq, &record)?;
             self.redo_forwarded(&record)?;
             self.redo_holds(&record)?;

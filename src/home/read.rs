@@ -10,8 +10,9 @@ use super::rulebook;
 use crate::council::case::Docket;
 use crate::gate::council::Said;
 use crate::gate::prepare::Origin;
+use crate::gate::proposals::{Change as Step, Proposed};
 use crate::gate::record::Genesis;
-use crate::gate::{Record, State};
+use crate::gate::{Change, Record, State};
 use crate::host::disk::{Access, Disk};
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
 use crate::ledger::recover::{self, segments};
@@ -20,10 +21,11 @@ use crate::ledger::segment;
 use crate::ledger::{line, note};
 use crate::rules::Rulebook;
 use crate::state::fold::{Outstanding, fold};
-use crate::state::{Store, StoreError, cases};
+use crate::state::proposals::ProposalRow;
+use crate::state::{Store, StoreError, cases, proposals};
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
-use crate::wire::ids::{OrderId, RequestId};
+use crate::wire::ids::{OrderId, ProposalId, RequestId};
 use crate::wire::signing::unhex;
 use crate::wire::time::Time;
 
@@ -113,6 +115,38 @@ impl View {
         found.sort_by_key(|docket| std::cmp::Reverse(docket.request));
         found.truncate(limit);
         Ok(found)
+    }
+
+    /// How a proposal stands, and what it is.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn proposal(&self, id: ProposalId) -> Result<Option<(ProposalRow, Proposed)>, HomeError> {
+        let Some(row) = proposals::proposal(&self.stores(), id)? else { return Ok(None) };
+        let Some(line) = row.record else { return Ok(None) };
+        let record = self.record(line)?;
+        let steps = record.iter().flat_map(Record::changes);
+        let proposed = steps.filter_map(|change| match change {
+            Change::Proposal(Step::Pended { proposed, .. } | Step::Applied { proposed, .. }) => {
+                Some(proposed)
+            }
+            _ => None,
+        });
+        let mut own = proposed.filter(|proposed| proposed.proposal_id == id);
+        Ok(own.next().map(|proposed| (row, proposed.as_ref().clone())))
+    }
+
+    /// Proposals, the newest first.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn proposals(&self, limit: usize) -> Result<Vec<(ProposalRow, Proposed)>, HomeError> {
+        let mut ids: BTreeSet<ProposalId> = BTreeSet::new();
+        for store in self.stores() {
+            ids.extend(store.newest_proposals(limit)?);
+        }
+        let newest = ids.into_iter().rev().take(limit);
+        newest.filter_map(|id| self.proposal(id).transpose()).collect()
     }
 
     /// The line of this number, where the index knows it: decisions, of the council too, and inputs.

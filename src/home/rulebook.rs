@@ -2,6 +2,8 @@
 //! good one for exits while the files on disk cannot be used.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::open::{Home, HomeError};
 use crate::gate::Change;
@@ -9,7 +11,7 @@ use crate::gate::record::{Event, Record};
 use crate::host::disk::{self, Disk, Mode};
 use crate::rules::load::{HALT_FILE, RuleSource};
 use crate::rules::rates::Rates;
-use crate::rules::{Bundle, Rulebook};
+use crate::rules::{Bundle, Rulebook, RulebookError};
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
@@ -34,12 +36,19 @@ pub struct Watched {
     looked_ms: Option<u64>,
     /// Whether somebody wants them taken as they are now, settled or not.
     wanted: bool,
+    /// The same, set from outside.
+    wanted_by: Option<Arc<AtomicBool>>,
 }
 
 impl Watched {
     /// Has the next batch take the files as they are then.
     pub(super) fn want(&mut self) {
         self.wanted = true;
+    }
+
+    fn is_wanted(&mut self) -> bool {
+        let by = self.wanted_by.as_ref().is_some_and(|flag| flag.swap(false, Ordering::SeqCst));
+        std::mem::take(&mut self.wanted) || by
     }
 
     /// Why the files could not be used.
@@ -101,6 +110,11 @@ pub(super) fn kept_or_present(
 }
 
 impl Home {
+    /// Has rule files be taken as they are, settled or not, whenever this is set.
+    pub fn reload_on(&mut self, flag: Arc<AtomicBool>) {
+        self.watched.wanted_by = Some(flag);
+    }
+
     /// Agents that have spool directories of their own.
     pub fn spool_agents(&self) -> impl Iterator<Item = &Principal> {
         self.rulebook.principals.values().filter_map(|rule| rule.spool.as_ref())
@@ -123,7 +137,7 @@ impl Home {
     /// # Errors
     /// What the disk says while keeping a new rulebook.
     pub(super) fn look_at_rules(&mut self, now: Time, at_once: bool) -> Result<Vec<Record>, HomeError> {
-        let at_once = std::mem::take(&mut self.watched.wanted) || at_once;
+        let at_once = self.watched.is_wanted() || at_once;
         let monotonic_ms = self.seams.clock.monotonic_ms();
         let looked_lately =
             self.watched.looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < SETTLE_MS);
@@ -131,9 +145,12 @@ impl Home {
             return Ok(Vec::new());
         }
         self.watched.looked_ms = Some(monotonic_ms);
-        let loaded = self
-            .rules
-            .load()
+        // Files that are not what was applied would undo it.
+        let files = match self.rules_blocked() {
+            Some(why) => Err(RulebookError::new("rules", None, why)),
+            None => self.rules.load(),
+        };
+        let loaded = files
             .and_then(|bundle| {
                 let in_force = bundle.hash() == self.rulebook.hash;
                 // The same files compile to the same book.

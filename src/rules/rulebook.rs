@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::sync::Arc;
 
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
@@ -11,6 +12,7 @@ use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
 use super::rule::RuleSet;
+use super::rule::ruleset::Rule;
 use super::safety::Safety;
 use super::strategies::{Strategy, StrategyStatus};
 use super::theses::{self, Thesis};
@@ -76,6 +78,8 @@ impl fmt::Display for RulebookError {
 pub struct Rulebook {
     /// SHA-256 of the bundle it was compiled from, hex.
     pub hash: String,
+    /// The files that it was compiled from.
+    pub files: Arc<Bundle>,
     /// Limits.
     pub safety: Safety,
     /// Signers by name.
@@ -151,6 +155,7 @@ impl Rulebook {
         resolve_council_roles(&mut principals, &roles)?;
         let book = Rulebook {
             hash: bundle.hash(),
+            files: Arc::new(bundle.clone()),
             safety,
             principals,
             instruments,
@@ -164,6 +169,26 @@ impl Rulebook {
         book.check_references()?;
         book.check_concerns()?;
         Ok(book)
+    }
+
+    /// This with one rule file more, changed, or (without text) fewer: what compiling the changed files gives.
+    ///
+    /// # Errors
+    /// [`RulebookError`].
+    pub fn with_rule(&self, path: &str, text: Option<&str>) -> Result<Rulebook, RulebookError> {
+        let mut files = self.files.as_ref().clone();
+        let ruleset = match text {
+            Some(text) => {
+                files.files.insert(path.to_owned(), text.to_owned());
+                self.ruleset.with(Rule::read(path, text)?)?
+            }
+            None => {
+                files.files.remove(path);
+                let rule = self.ruleset.rules.values().find(|rule| rule.path == path);
+                rule.map_or_else(|| Ok(self.ruleset.clone()), |rule| self.ruleset.without(&rule.file.id))?
+            }
+        };
+        Ok(Rulebook { hash: files.hash(), files: Arc::new(files), ruleset, ..self.clone() })
     }
 
     /// The role of a principal, if it is known.

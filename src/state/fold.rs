@@ -59,12 +59,13 @@ pub fn fold(
     match record {
         Record::Decision(decision) => {
             let to_command = Origin::from_label(&decision.spool) == Some(Origin::Local);
-            // Files of a case, forwarded ones and instructions are for others, whoever brought it.
+            // Files of a case, of rules and proposals, forwarded ones and instructions are for others, whoever brought it.
             let is_taken = to_command
                 && !decision.is_on_a_case()
                 && decision.of_approvals().next().is_none()
                 && decision.forwarded_to().is_none()
-                && !outbox::instructs(&decision.changes);
+                && !outbox::instructs(&decision.changes)
+                && !decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 if decision.hold.is_some() {
@@ -74,7 +75,7 @@ pub fn fold(
                 }
             }
         }
-        Record::Council(_) | Record::Input(_) => {
+        Record::Council(_) | Record::Input(_) | Record::Proposal(_) => {
             outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Published(published) => {
@@ -115,6 +116,7 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
             }
             Change::Control(change) => store.apply_to_decisions(seq, change)?,
             Change::Council(change) => store.apply_to_cases(seq, change)?,
+            Change::Proposal(change) => store.apply_to_proposals(seq, change)?,
             Change::Admission(lineage::Change::Admitted(task)) => store.insert_task(seq, task)?,
             _ => {}
         }

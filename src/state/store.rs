@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, history, lineage, reports};
+use super::{cases, decisions, history, lineage, proposals, reports};
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -248,12 +248,20 @@ impl Store {
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
-        for drop in [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, reports::DROP] {
+        for drop in
+            [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, proposals::DROP, reports::DROP]
+        {
             self.database.execute_batch(drop)?;
         }
-        for tables in
-            [TABLES, cases::TABLES, decisions::TABLES, history::TABLES, lineage::TABLES, reports::TABLES]
-        {
+        for tables in [
+            TABLES,
+            cases::TABLES,
+            decisions::TABLES,
+            history::TABLES,
+            lineage::TABLES,
+            proposals::TABLES,
+            reports::TABLES,
+        ] {
             self.database.execute_batch(tables)?;
         }
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
@@ -531,7 +539,7 @@ impl Store {
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &reports::DUMP])
+        .chain([&decisions::DUMP, &proposals::DUMP, &reports::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -130,6 +130,34 @@ codes! {
     ControlRejected = "CONTROL_REJECTED", Refused, "see data.errors and data.validation (docs/control.md), then decide again under a new decision_id";
     /// A control decision could not be completed; nothing changed.
     ControlFailed = "CONTROL_FAILED", Refused, "send the same decision again, with the same decision_id and a fresh id";
+    /// A rule's id is not one: a path, look-alike letters, upper case, too long.
+    RuleIdInvalid = "RULE_ID_INVALID", Refused, "name the rule with 1 to 64 of a-z, 0-9 and `-`";
+    /// A rule of this id lies in rules/core, which no proposal changes.
+    RuleIdTaken = "RULE_ID_TAKEN", Refused, "propose under another id; people change rules/core by editing its files";
+    /// The proposed rule is not one: shape, operators, values, length.
+    RuleMalformed = "RULE_MALFORMED", Refused, "see docs/rules.md and `spoolgate rules lint`";
+    /// The proposed rule names a field, such as a limit of safety.yaml, that rules cannot read.
+    RuleFieldUnknown = "RULE_FIELD_UNKNOWN", Refused, "`spoolgate rules fields` lists what rules can read";
+    /// A regular expression that is no such or would become too large.
+    RulePatternRefused = "RULE_PATTERN_REFUSED", Refused, "write a shorter expression, without large repetitions";
+    /// There are as many rules as there may be.
+    RulesFull = "RULES_FULL", Refused, "change a rule that there is, or have people retire one";
+    /// The rule was retired; what was learnt from it is in the message.
+    RuleRetired = "RULE_RETIRED", Refused, "read the lesson; people may bring it back by editing its file";
+    /// `old_value` is not the parameter's value.
+    StaleValue = "STALE_VALUE", Refused, "look up the rule's value, then propose again";
+    /// None or several ordered conditions of the rule are on this field.
+    ParameterAmbiguous = "PARAMETER_AMBIGUOUS", Refused, "propose the whole rule with Activate";
+    /// The new value is not between the condition's `min` and `max`.
+    ValueOutOfBounds = "VALUE_OUT_OF_BOUNDS", Refused, "stay within the bounds that people gave the condition";
+    /// As many proposals wait for people as may.
+    ProposalsFull = "PROPOSALS_FULL", Refused, "wait until people have decided on those";
+    /// The same change waits for people already.
+    ProposalDuplicate = "PROPOSAL_DUPLICATE", Refused, "wait until people have decided on it";
+    /// The proposal cites a council decision that does not approve this very proposal.
+    CitationFalse = "CITATION_FALSE", Refused, "cite a case with outcome APPROVE whose `context.files_changed` holds `proposal:<payload hash>`, or none";
+    /// The rule or the direction is no longer what it was when people were asked.
+    BaseMoved = "BASE_MOVED", Refused, "look at the new pending file, then decide on that";
     /// The request could not be handled three times in a row.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.

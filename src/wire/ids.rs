@@ -234,6 +234,45 @@ impl<'de> Deserialize<'de> for OrderId {
     }
 }
 
+/// The id of a proposal: `p-<seq of its decision line>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProposalId(pub u64);
+
+impl ProposalId {
+    /// Reads `p-<seq>`.
+    ///
+    /// # Errors
+    /// [`NameError`] for anything else, leading zeros included.
+    pub fn parse(text: &str) -> Result<ProposalId, NameError> {
+        let digits = text.strip_prefix("p-").filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+        let plain = digits.filter(|digits| *digits == "0" || !digits.starts_with('0'));
+        plain.and_then(|digits| digits.parse().ok()).map(ProposalId).ok_or_else(|| NameError {
+            text: text.escape_debug().to_string().chars().take(80).collect(),
+            what: "proposal id",
+            rule: "`p-<number>`",
+        })
+    }
+}
+
+impl fmt::Display for ProposalId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p-{}", self.0)
+    }
+}
+
+impl Serialize for ProposalId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for ProposalId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ProposalId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        ProposalId::parse(&text).map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -16,7 +16,8 @@ use spoolgate::wire::code::Exit;
 
 use super::facts;
 use super::folder::Folder;
-use super::witness::{self, Made, Verdict};
+use super::witness::{self, Made, Prices, Verdict};
+use crate::cli::look;
 use crate::cli::output::Output;
 
 /// Say where one rulebook stands to another: tighter, looser, or neither.
@@ -94,8 +95,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(Err(fault)) => bail!(new.shown(fault)),
         None => facts::shipped()?,
     };
-    let view_of =
-        |witness: &Option<Witness>| witness.as_ref().map(|witness| view(&rulebook, &before, &after, witness));
+    let prices = prices(home);
+    let view_of = |witness: &Option<Witness>| {
+        witness.as_ref().map(|witness| view(&rulebook, &prices, &before, &after, witness))
+    };
     let view = DiffView {
         direction: word(compared.direction),
         loosens: view_of(&compared.loosens),
@@ -140,12 +143,25 @@ fn not_compared(old: &Folder, new: &Folder) -> Vec<String> {
     others.filter(|path| !path.starts_with(&format!("{CASES}/"))).cloned().collect()
 }
 
-fn view(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: &Witness) -> WitnessView {
+/// Last prices of the home, where it is one: a request near them is worth trying.
+fn prices(home: &Path) -> Prices {
+    let Ok((view, _)) = look::view(home) else { return Prices::new() };
+    let markets = view.state.book.markets.iter();
+    markets.filter_map(|(symbol, market)| Some((symbol.clone(), market.last.as_ref()?.price))).collect()
+}
+
+fn view(
+    rulebook: &Rulebook,
+    prices: &Prices,
+    before: &RuleSet,
+    after: &RuleSet,
+    witness: &Witness,
+) -> WitnessView {
     let verdict = |rules: &RuleSet| {
         let verdict = Verdict::of(rules, witness);
         VerdictView { verdict: verdict.word(), rules: verdict.rules }
     };
-    let Made { request, outside } = witness::request(rulebook, witness);
+    let Made { request, outside } = witness::request(rulebook, prices, witness);
     WitnessView {
         action: witness.action.clone(),
         facts: facts::views(witness.facts.iter().map(|(reading, fact)| (reading, fact))),

@@ -13,19 +13,38 @@ use spoolgate::wire::time::Time;
 
 use crate::cli::init::TEMPLATE;
 
-/// Beginnings of fields that no request gives: the gate looks them up.
-const ELSEWHERE: [&str; 5] = ["market.", "portfolio.", "position.", "time.", "order.notional"];
+/// Fields, or beginnings of such, that the gate looks up or computes.
+const ELSEWHERE: [&str; 17] = [
+    "market.",
+    "portfolio.",
+    "position.",
+    "time.",
+    "strategy.",
+    "order.worst_entry",
+    "order.notional",
+    "order.stop_distance",
+    "order.risk",
+    "order.reward_ratio",
+    "order.plan_slippage",
+    "council.open_cases",
+    "control.current",
+    "control.is_paused",
+    "payload.minutes_",
+    "request.age_ms",
+    "request.role",
+];
 
 /// Whether a request alone gives this fact.
 pub fn is_of_request(reading: &Reading) -> bool {
     let name = reading.to_string();
-    matches!(reading, Reading::Field(_)) && !ELSEWHERE.iter().any(|start| name.starts_with(start))
+    let is_elsewhere = ELSEWHERE.iter().any(|start| name.starts_with(start));
+    matches!(reading, Reading::Field(_)) && (name == "strategy.name" || !is_elsewhere)
 }
 
 /// Whether the instant of the decision gives it.
 pub fn is_of_time(reading: &Reading) -> bool {
     let name = reading.to_string();
-    name.starts_with("time.") || name == "market.minutes_since_open"
+    name.starts_with("time.") || name.starts_with("payload.minutes_") || name == "market.minutes_since_open"
 }
 
 /// The facts of a request over an account that holds nothing.

@@ -59,6 +59,9 @@ const HISTORY: [(&str, &str, &str, &str); 4] = [
     ),
 ];
 
+/// Longest list of words in the table.
+const WORDS_SHOWN_MAX: usize = 4;
+
 fn kind_of(kind: Kind) -> (String, Vec<&'static str>) {
     let name = match kind {
         Kind::Number => "number".to_owned(),
@@ -124,7 +127,11 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         .into_iter()
         .map(|view| {
             let FieldView { field, kind, one_of, unit, missing, actions, meaning } = view;
-            let kind = if one_of.is_empty() { kind } else { one_of.join("|") };
+            let kind = match one_of.len() {
+                0 => kind,
+                1..=WORDS_SHOWN_MAX => one_of.join("|"),
+                known => format!("word, one of {known}"),
+            };
             let actions =
                 if actions.len() == RULED_ACTIONS.len() { "all".to_owned() } else { actions.join(", ") };
             vec![field, kind, unit.to_owned(), missing.to_owned(), actions, meaning.to_owned()]

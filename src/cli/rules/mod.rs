@@ -1,8 +1,10 @@
 //! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
 
 mod backtest;
+mod change;
 mod diff;
 mod efficacy;
+mod explain;
 mod facts;
 mod fields;
 mod folder;
@@ -32,6 +34,8 @@ pub enum Command {
     Lint(lint::Args),
     /// Try the golden cases in rules/tests.
     Test(test::Args),
+    /// Say rule by rule which conditions hold of a request, and what would have to change.
+    Explain(explain::Args),
     /// Say where one rulebook stands to another: tighter, looser, or neither.
     Diff(diff::Args),
 }
@@ -44,6 +48,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Fields(args) => fields::run(args, output),
         Command::Lint(args) => lint::run(home, args, output),
         Command::Test(args) => test::run(home, args, output),
+        Command::Explain(args) => explain::run(home, args, output),
         Command::Diff(args) => diff::run(home, args, output),
     }
 }

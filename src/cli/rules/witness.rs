@@ -4,9 +4,11 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
+use spoolgate::gate::actions;
 use spoolgate::gate::prepare::Authentic;
 use spoolgate::rules::Rulebook;
 use spoolgate::rules::golden::name_of;
+use spoolgate::rules::instruments::Instrument;
 use spoolgate::rules::principals::Role;
 use spoolgate::rules::proof::Witness;
 use spoolgate::rules::rule::entries::Entry;
@@ -14,7 +16,7 @@ use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Valu
 use spoolgate::rules::strategies::Direction;
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::ids::{Principal, RequestId, Symbol};
 
 use super::facts;
 
@@ -71,19 +73,25 @@ pub struct Made {
     pub outside: Vec<String>,
 }
 
-/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed.
-pub fn request(rulebook: &Rulebook, witness: &Witness) -> Made {
+/// Last prices known, by symbol.
+pub type Prices = BTreeMap<Symbol, Amount>;
+
+/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed, and near
+/// the last price if that is known.
+pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
     let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
-    if witness.action != "order.submit" {
-        return Made { request: None, outside: all() };
-    }
-    let Some((source, payload)) = order(rulebook, witness) else {
+    let made = match witness.action.as_str() {
+        "order.submit" => order(rulebook, prices, witness),
+        action if actions::find(action).is_none() => plain(rulebook, witness),
+        _ => None,
+    };
+    let Some((source, payload)) = made else {
         return Made { request: None, outside: all() };
     };
     let Some(authentic) = envelope(witness, &source, &payload).map(Authentic::unsigned) else {
         return Made { request: None, outside: all() };
     };
-    if authentic.body.is_err() {
+    if actions::find(&witness.action).is_some() && authentic.body.is_err() {
         return Made { request: None, outside: all() };
     }
     let readings: Vec<Reading> = witness.facts.iter().map(|(reading, _)| *reading).collect();
@@ -109,8 +117,42 @@ fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope>
     })
 }
 
+/// Sender and payload of an action whose fields are members of its payload.
+fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
+    let agent = rulebook.principals.values().find(|rule| rule.role == Role::Agent);
+    let mut source = agent.map(|rule| rule.name.to_string());
+    let mut payload = Map::new();
+    for (reading, fact) in &witness.facts {
+        let name = reading.to_string();
+        match (name.strip_prefix("payload."), fact) {
+            (Some(member), Fact::Known(_) | Fact::Many(_)) if facts::is_of_request(reading) => {
+                payload.insert(member.to_owned(), facts::view(reading, fact));
+            }
+            (None, Fact::Known(Value::Text(text))) if name == "request.source" => {
+                source = Some(text.to_string());
+            }
+            _ => {}
+        }
+    }
+    Some((source?, Json::Object(payload)))
+}
+
+/// A size whose value is well above the least that may be traded.
+fn least_size(instrument: &Instrument, price: Amount) -> Amount {
+    let two = Amount::from_i64(2);
+    let wanted = instrument.min_notional.checked_mul(two).unwrap_or(instrument.min_notional);
+    let mut size = instrument.min_size;
+    while let Some(next) = size.checked_mul(two)
+        && next <= instrument.max_size
+        && size.checked_mul(price).is_some_and(|value| value < wanted)
+    {
+        size = next;
+    }
+    size
+}
+
 /// Sender and payload of an order with these facts.
-fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
+fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
     let facts: BTreeMap<String, &Fact<'static>> =
         witness.facts.iter().map(|(reading, fact)| (name_of(reading), fact)).collect();
     let text = |name: &str| match facts.get(name) {
@@ -141,19 +183,25 @@ fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
         if is_short_only { "sell" } else { "buy" }.to_owned()
     });
     let direction = if side == "buy" { Direction::Long } else { Direction::Short };
+    let named = text("order.thesis");
     let thesis = rulebook.theses.values().find(|thesis| {
         thesis.strategy.as_str() == name && thesis.symbol.as_str() == symbol && thesis.direction == direction
     });
     let thesis = thesis.map_or_else(|| "a-thesis".to_owned(), |thesis| thesis.slug.to_string());
+    let thesis = named.unwrap_or(thesis);
     let order_type = text("order.order_type").unwrap_or_else(|| {
         if matches!(facts.get("order.price"), Some(Fact::Absent)) { "market" } else { "limit" }.to_owned()
     });
-    let least = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol).map(|it| it.min_size);
-    let size = number("order.size").or(least).unwrap_or(Amount::ONE);
-    let entry = number("order.planned_entry").or(number("order.price")).unwrap_or(Amount::from_i64(100));
+    let instrument = rulebook.instruments.values().find(|it| it.symbol.as_str() == symbol);
+    let on_tick = |price: Amount| instrument.and_then(|it| price.round_down_to(it.tick)).unwrap_or(price);
+    let last = prices.iter().find(|(of, _)| of.as_str() == symbol).map(|(_, price)| on_tick(*price));
+    let planned = number("order.planned_entry").or(number("order.price")).or(last);
+    let entry = planned.unwrap_or(Amount::from_i64(100));
     // Two per cent from the plan, on the side where stops are.
     let away = Amount::parse_wire(if side == "buy" { "0.98" } else { "1.02" }).ok()?;
-    let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away))?;
+    let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away).map(on_tick))?;
+    let size =
+        number("order.size").unwrap_or_else(|| instrument.map_or(Amount::ONE, |it| least_size(it, entry)));
     let show = |amount: Amount| json!(amount.normalized().to_string());
     let mut payload = Map::new();
     for (key, value) in [("strategy", name), ("symbol", symbol), ("side", side), ("thesis_slug", thesis)] {
@@ -167,10 +215,8 @@ fn order(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     payload.insert("planned_entry".to_owned(), show(entry));
     payload.insert("planned_stop".to_owned(), show(stop));
     payload.insert("stop_price".to_owned(), show(number("order.stop_price").unwrap_or(stop)));
-    for key in ["target_price"] {
-        if let Some(target) = number(&format!("order.{key}")) {
-            payload.insert(key.to_owned(), show(target));
-        }
+    if let Some(target) = number("order.target_price") {
+        payload.insert("target_price".to_owned(), show(target));
     }
     if let Some(force) = text("order.time_in_force") {
         payload.insert("time_in_force".to_owned(), json!(force));

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::{Read, condition_lines, line_from, line_of_key, named_set};
 use crate::rules::proof::{self, Direction};
-use crate::rules::rule::field::Missing;
-use crate::rules::rule::file::Scope;
+use crate::rules::rule::field::{self, Missing};
+use crate::rules::rule::file::{ConditionFile, Scope};
 use crate::rules::rule::ruleset::{Rule, missing};
 use crate::rules::rule::{Guard, Program, Ranges, RuleFile, RuleSet, RuleStatus, Test, Then};
 use crate::rules::rulebook::RulebookError;
@@ -123,6 +123,12 @@ fn when(rule: &Rule, keep: impl Fn(usize) -> bool) -> Rule {
 /// What a rule of this action is about, for people.
 fn requests(action: &str) -> &'static str {
     if action == "order.submit" { "entry" } else { "request" }
+}
+
+/// Whether a condition reads what a message names.
+fn names(condition: &ConditionFile, bare: &str) -> bool {
+    let field = condition.field.strip_suffix("[]").unwrap_or(&condition.field);
+    field == bare || bare.starts_with(&format!("{field}(")) || bare == format!("first_seen({field})")
 }
 
 impl Looking<'_> {
@@ -323,15 +329,31 @@ impl Looking<'_> {
         self.warn(What::Contradict, rule, line_of_key(&rule.text, "when"), message);
     }
 
+    /// Other fields of the request may be named too; what nobody knows is left as it stands.
     fn message(&mut self, rule: &Rule) {
         let mut rest = rule.file.message.as_str();
         let line = line_of_key(&rule.text, "message");
+        let readings: BTreeSet<String> = self
+            .read
+            .rules
+            .programs
+            .values()
+            .flat_map(|program| program.readings.iter().map(ToString::to_string))
+            .collect();
         while let Some((_, tail)) = rest.split_once('{') {
             let Some((name, after)) = tail.split_once('}') else { return };
             rest = after;
-            let bare = |name: &str| name.strip_suffix("[]").unwrap_or(name).to_owned();
-            if !rule.file.when.iter().any(|condition| bare(&condition.field) == bare(name)) {
-                let message = format!("the message names `{{{name}}}`, which no condition reads");
+            let bare = name.strip_suffix("[]").unwrap_or(name);
+            let has_it = |action: &String| {
+                field::find(bare)
+                    .is_some_and(|it| it.actions.is_empty() || it.actions.contains(&action.as_str()))
+            };
+            if !rule.file.applies_to.action.iter().all(has_it) && !readings.contains(bare) {
+                let message =
+                    format!("the message names `{{{name}}}`, which stands for nothing and stays as it is");
+                self.warn(What::Message, rule, line, message);
+            } else if !rule.file.when.iter().any(|it| names(it, bare)) {
+                let message = format!("the message names `{{{name}}}`, which no condition of the rule reads");
                 self.warn(What::Message, rule, line, message);
             }
         }

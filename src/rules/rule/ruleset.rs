@@ -74,6 +74,16 @@ pub struct Rule {
 }
 
 impl Rule {
+    /// Reads the file at `path`.
+    ///
+    /// # Errors
+    /// [`RulebookError`] if it is no rule or of another name than its file.
+    pub fn read(path: &str, text: &str) -> Result<Rule, RulebookError> {
+        let file = RuleFile::read(path, text)?;
+        same_name(path, file.id.as_str())?;
+        Ok(Rule { path: path.to_owned(), text: text.to_owned(), file })
+    }
+
     /// Whether only people may change it.
     pub fn is_core(&self) -> bool {
         self.path.starts_with("rules/core/")
@@ -106,12 +116,13 @@ impl RuleSet {
             same_name(path, set.name.as_str())?;
             book.sets.insert(set.name.clone(), Arc::new(set));
         }
+        let mut read = Vec::new();
         for (path, text) in rules {
-            let file = RuleFile::read(path, text)?;
-            same_name(path, file.id.as_str())?;
-            let rule = Rule { path: path.to_owned(), text: text.to_owned(), file };
-            book.insert(rule)?;
+            read.push(Rule::read(path, text)?);
         }
+        // By id, wherever they lie: a book that a proposal changed is the one that its files make.
+        read.sort_by(|a, b| a.file.id.cmp(&b.file.id));
+        read.into_iter().try_for_each(|rule| book.insert(rule))?;
         Ok(book)
     }
 
@@ -124,6 +135,17 @@ impl RuleSet {
         rules.insert(rule.file.id.clone(), rule);
         let mut book = RuleSet { sets: self.sets.clone(), ..RuleSet::default() };
         rules.into_values().try_for_each(|rule| book.insert(rule))?;
+        Ok(book)
+    }
+
+    /// This without the rule of this id.
+    ///
+    /// # Errors
+    /// As [`RuleSet::compile`].
+    pub fn without(&self, id: &RuleId) -> Result<RuleSet, RulebookError> {
+        let mut book = RuleSet { sets: self.sets.clone(), ..RuleSet::default() };
+        let left = self.rules.values().filter(|rule| rule.file.id != *id);
+        left.cloned().try_for_each(|rule| book.insert(rule))?;
         Ok(book)
     }
 
@@ -427,6 +449,14 @@ fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, String> {
     if kind.is_number() || kind == Kind::Flag {
         return Err("only texts are matched".to_owned());
     }
+    compiled(text)
+}
+
+/// The expression, compiled; within bounds that keep matching and memory small.
+///
+/// # Errors
+/// Why it is none.
+pub fn compiled(text: &str) -> Result<Pattern, String> {
     if text.len() > PATTERN_BYTES_MAX {
         return Err(format!("the expression is longer than {PATTERN_BYTES_MAX} bytes"));
     }

@@ -1,0 +1,259 @@
+//! `spoolgate proposals`: what agents want changed in the rules, and what people say of it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use serde::Serialize;
+use spoolgate::gate::proposals::{Proposed, diff, pending_file};
+use spoolgate::home::read::View;
+use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::rules::rule::RuleStatus;
+use spoolgate::state::proposals::{ProposalRow, Standing};
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::ProposalId;
+use spoolgate::wire::signing::sha256_hex;
+use spoolgate::wire::sshsig::{Signed, Signers};
+
+use super::handover::{self, Person};
+use super::look;
+use super::output::Output;
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show proposals, the newest first.
+    #[command(after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending")]
+    List(ListArgs),
+    /// Show a proposal with everything that was found out about it.
+    #[command(after_help = "Examples:\n  spoolgate proposals show p-42")]
+    Show(IdArgs),
+    /// Show what a proposal changes.
+    #[command(after_help = "Examples:\n  spoolgate proposals diff p-42 | patch -p1 --dry-run")]
+    Diff(IdArgs),
+    /// Have a waiting proposal's change made.
+    #[command(
+        after_help = "Examples:\n  spoolgate proposals approve p-42\n  spoolgate proposals approve p-42 --sha256 $(sha256sum < proposals/pending/p-42.yaml | cut -c-64)"
+    )]
+    Approve(ApproveArgs),
+    /// Have it not made.
+    #[command(after_help = "Examples:\n  spoolgate proposals decline p-42 --reason \"too few trades\"")]
+    Decline(EndArgs),
+    /// Verify the SSH signature of an approver over a file.
+    #[command(
+        after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit code 1: the signature does not count."
+    )]
+    Verify(VerifyArgs),
+    /// Take an applied change back: the rule's former file comes back.
+    #[command(after_help = "Examples:\n  spoolgate proposals revert p-42 --reason \"it blocked winners\"")]
+    Revert(EndArgs),
+}
+
+/// Show proposals.
+#[derive(clap::Args)]
+pub struct ListArgs {
+    /// Only those that wait for people.
+    #[arg(long)]
+    pending: bool,
+    /// At most so many.
+    #[arg(short = 'n', long, default_value = "50")]
+    lines: usize,
+}
+
+/// One proposal.
+#[derive(clap::Args)]
+pub struct IdArgs {
+    /// Which one, such as p-42.
+    #[arg(value_parser = ProposalId::parse)]
+    id: ProposalId,
+}
+
+/// Approve one.
+#[derive(clap::Args)]
+pub struct ApproveArgs {
+    /// Which one, such as p-42.
+    #[arg(value_parser = ProposalId::parse)]
+    id: ProposalId,
+    /// SHA-256 of the pending file that was read; absent: as it is now.
+    #[arg(long)]
+    sha256: Option<String>,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Verify a signature.
+#[derive(clap::Args)]
+pub struct VerifyArgs {
+    /// The file that was signed.
+    file: PathBuf,
+    /// Who may sign, in the format of git's allowed_signers.
+    #[arg(long, value_name = "FILE")]
+    approvers: PathBuf,
+    /// The signature; absent: the file's name and `.sig`.
+    #[arg(long, value_name = "FILE")]
+    signature: Option<PathBuf>,
+}
+
+/// End one.
+#[derive(clap::Args)]
+pub struct EndArgs {
+    /// Which one, such as p-42.
+    #[arg(value_parser = ProposalId::parse)]
+    id: ProposalId,
+    /// Why.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// A proposal as `--format json` lists it.
+#[derive(Serialize)]
+struct Listed<'a> {
+    status: &'static str,
+    line: u64,
+    #[serde(flatten)]
+    proposed: &'a Proposed,
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    match command {
+        Command::List(args) => list(home, args, output),
+        Command::Show(IdArgs { id }) => {
+            let (view, row, proposed) = find(home, *id)?;
+            let status = status(&view, &row, &proposed);
+            if output.is_json() {
+                output.json(&Listed { status, line: row.seq, proposed: &proposed })?;
+            } else {
+                output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
+                let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
+                text.lines().try_for_each(|line| output.line(&super::output::plain(line)))?;
+            }
+            Ok(Exit::Success)
+        }
+        Command::Diff(IdArgs { id }) => {
+            let (_, _, Proposed { path, old, new, .. }) = find(home, *id)?;
+            let text = diff::unified(&path, old.as_deref(), new.as_deref());
+            text.lines().try_for_each(|line| output.line(&super::output::plain(line)))?;
+            Ok(Exit::Success)
+        }
+        Command::Approve(ApproveArgs { id, sha256, by }) => {
+            let sha256 = match sha256 {
+                Some(sha256) => sha256.clone(),
+                None => sha256_hex(pending_file(&find(home, *id)?.2).map_err(anyhow::Error::msg)?.as_bytes()),
+            };
+            let payload = serde_json::json!({"id": id, "sha256": sha256});
+            handover::administer(home, &by.person, "proposal.approve", &payload, output, |answer| {
+                let rule = handover::value(answer, "ProposalApplied", "rule_id");
+                format!("{id} is applied: rule `{rule}` is as it says ({})", line_of(answer))
+            })
+        }
+        Command::Decline(EndArgs { id, reason, by }) => {
+            let payload = serde_json::json!({"id": id, "reason": reason});
+            handover::administer(home, &by.person, "proposal.decline", &payload, output, |answer| {
+                format!("{id} is declined ({})", line_of(answer))
+            })
+        }
+        Command::Verify(args) => verify(args, output),
+        Command::Revert(EndArgs { id, reason, by }) => {
+            let payload = serde_json::json!({"id": id, "reason": reason});
+            handover::administer(home, &by.person, "proposal.revert", &payload, output, |answer| {
+                format!("{id} is taken back, the rule's former file is in force ({})", line_of(answer))
+            })
+        }
+    }
+}
+
+fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
+    let read = |path: &Path| {
+        let bytes = std::fs::read(path);
+        bytes.with_context(|| format!("`{}`", path.display()))
+    };
+    let text = |path: &Path| -> Result<String> {
+        String::from_utf8(read(path)?).with_context(|| format!("`{}`", path.display()))
+    };
+    let signature = args.signature.clone().unwrap_or_else(|| {
+        let mut name = args.file.as_os_str().to_owned();
+        name.push(".sig");
+        PathBuf::from(name)
+    });
+    let signers = Signers::read(&text(&args.approvers)?)
+        .map_err(|why| anyhow::anyhow!("`{}`: {why}", args.approvers.display()))?;
+    match signers.verify(&read(&args.file)?, &text(&signature)?, SystemClock::default().now()) {
+        Ok(Signed { identity, key }) => {
+            output.line(&super::output::plain(&format!("signed by {identity} with {key}")))?;
+            Ok(Exit::Success)
+        }
+        Err(why) => {
+            output.remark(&format!("`{}`: {why}", signature.display()));
+            Ok(Exit::Refused)
+        }
+    }
+}
+
+fn line_of(answer: &Answer) -> String {
+    format!("ledger line {}", answer.audit_ref)
+}
+
+fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
+    let (view, _) = look::view(home)?;
+    match view.proposal(id)? {
+        Some((row, proposed)) => Ok((view, row, proposed)),
+        None => bail!("there is no proposal {id}; `spoolgate proposals list` shows those there are"),
+    }
+}
+
+fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
+    let (view, _) = look::view(home)?;
+    let mut rows = Vec::new();
+    for (row, proposed) in view.proposals(args.lines)? {
+        if args.pending && row.standing != Standing::Pending {
+            continue;
+        }
+        let status = status(&view, &row, &proposed);
+        if output.is_json() {
+            output.json(&Listed { status, line: row.seq, proposed: &proposed })?;
+            continue;
+        }
+        let Proposed { proposal_id, rule_id, kind, by, at, direction, .. } = &proposed;
+        rows.push(vec![
+            proposal_id.to_string(),
+            at.to_string(),
+            by.to_string(),
+            rule_id.to_string(),
+            super::output::short(&kind.in_words(), 60),
+            direction.as_str().to_owned(),
+            status.to_owned(),
+        ]);
+    }
+    if output.is_json() {
+        return Ok(Exit::Success);
+    }
+    if rows.is_empty() {
+        output.line("no proposals")?;
+    } else {
+        output.table(&["proposal", "at", "by", "rule", "change", "direction", "status"], &[], &rows)?;
+    }
+    Ok(Exit::Success)
+}
+
+/// How a proposal stands, and if it was applied, how its rule does by now.
+fn status(view: &View, row: &ProposalRow, proposed: &Proposed) -> &'static str {
+    match row.standing {
+        Standing::Pending => "proposed",
+        Standing::Declined => "declined",
+        Standing::Reverted => "reverted",
+        Standing::Applied => {
+            let rule = view.rulebook.ruleset.rules.get(&proposed.rule_id);
+            match rule.map(|rule| (rule.is_core(), rule.file.status)) {
+                None => "gone",
+                Some((true, _)) => "graduated",
+                Some((false, RuleStatus::Active)) => "active",
+                Some((false, RuleStatus::Shadow)) => "shadow",
+                Some((false, RuleStatus::Suspended)) => "suspended",
+                Some((false, RuleStatus::Retired)) => "retired",
+            }
+        }
+    }
+}

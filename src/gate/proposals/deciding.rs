@@ -1,0 +1,335 @@
+//! Deciding on proposals: what is asked for, and what people say of it.
+
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people};
+use super::{
+    Approver, Change, Found, Kind, Note, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed, Shown, pending_file,
+    words,
+};
+use crate::gate;
+use crate::gate::handle::{Judged as Answered, Outcome, Turn};
+use crate::gate::prepare::{Authentic, Refusal};
+use crate::rules::Rulebook;
+use crate::rules::proof::{STEPS_MAX, compare};
+use crate::wire::code::Code;
+use crate::wire::council::Stance;
+use crate::wire::ids::{Principal, ProposalId, RuleId};
+use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
+use crate::wire::signing::sha256_hex;
+
+/// Bodies of answers.
+#[derive(Serialize)]
+enum Body<'a> {
+    ProposalAcknowledged { proposal_id: ProposalId, auto_approved: bool },
+    ProposalApplied { proposal_id: ProposalId, rule_id: &'a RuleId, rulebook: &'a str },
+    ProposalDeclined { proposal_id: ProposalId },
+    ProposalReverted { proposal_id: ProposalId, reverted: ProposalId, rulebook: &'a str },
+}
+
+fn raw(body: &Body<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
+    to_raw_value(body).map(Some).map_err(|error| internal(error.to_string()))
+}
+
+fn internal(what: String) -> Refusal {
+    Refusal::new(Code::Internal, format!("the proposal cannot be written: {what}"))
+}
+
+fn done(body: &Body<'_>, change: Change) -> Result<Outcome, Refusal> {
+    let changes = vec![gate::Change::Proposal(change)];
+    Ok(Outcome { data: raw(body)?, changes, ..Outcome::default() })
+}
+
+/// What becomes of an approved proposal.
+#[derive(Clone, Debug)]
+pub enum Approved {
+    /// It is applied.
+    Applied(Change),
+    /// The rulebook has moved: it waits again, as it would be now. Why.
+    Again(Refusal, Change),
+}
+
+impl Turn<'_> {
+    /// `rule.propose`.
+    pub(in crate::gate) fn propose(
+        &self,
+        authentic: &Authentic,
+        proposal: &RuleProposal,
+    ) -> Result<Outcome, Refusal> {
+        let by = &authentic.envelope.source;
+        let wanted = wanted(self.rules, proposal)?;
+        self.check_citation(authentic, proposal)?;
+        let judged = judged(self.rules, &wanted)?;
+        let evidence = proposal.evidence();
+        let claims_to_tighten = match proposal {
+            RuleProposal::ModifyParameter(modify) => Some(modify.is_tightening),
+            _ => None,
+        };
+        let proposal_id = ProposalId(self.seq);
+        let mut proposed = Proposed {
+            proposal_id,
+            rule_id: wanted.rule_id.clone(),
+            kind: wanted.kind.clone(),
+            by: by.clone(),
+            at: self.now,
+            payload_hash: authentic.payload_hash.clone(),
+            path: wanted.path.clone(),
+            old: wanted.old.as_ref().map(|rule| rule.text.clone()),
+            new: None,
+            base: self.rules.hash.clone(),
+            claims_to_tighten,
+            direction: Found::Unproved,
+            witness: None,
+            notes: Vec::new(),
+            why_people: None,
+            evidence: Some(Shown {
+                summary: evidence.summary.clone(),
+                sample_size: evidence.sample_size,
+                ledger_seqs: evidence.ledger_seqs.clone(),
+                found: self.lookups.evidence_found,
+                council_request_id: evidence.council_request_id.clone(),
+            }),
+        };
+        proposed.found_out(&judged);
+        let is_tightening = judged.comparison.may_apply_itself();
+        if claims_to_tighten.is_some_and(|claim| claim != is_tightening) {
+            proposed.notes.push(Note::ClaimFalse);
+        }
+        let named = evidence.ledger_seqs.len();
+        if self.lookups.evidence_found != named || usize::try_from(evidence.sample_size) != Ok(named) {
+            proposed.notes.push(Note::EvidenceDiffers);
+        }
+        let why = self.why_people(by, &wanted, &judged);
+        let change = match &why {
+            None => {
+                let rulebook = judged.after.hash;
+                let proposed = Box::new(proposed);
+                Change::Applied { proposed, by: Approver::Proof, file_sha256: None, rulebook }
+            }
+            Some(why) => {
+                self.has_room_for(&proposed)?;
+                pended(Proposed { why_people: Some(why.clone()), ..proposed })?
+            }
+        };
+        done(&Body::ProposalAcknowledged { proposal_id, auto_approved: why.is_none() }, change)
+    }
+
+    fn why_people(&self, by: &Principal, wanted: &Wanted, judged: &Judged) -> Option<String> {
+        if self.state.rulebook.fault.is_some() {
+            return Some("the rule files cannot be used".to_owned());
+        }
+        if self.lookups.rule_file_differs {
+            return Some(format!("`{}` is being edited", wanted.path));
+        }
+        why_people(self.rules, by, wanted, &judged.comparison)
+    }
+
+    fn has_room_for(&self, proposed: &Proposed) -> Result<(), Refusal> {
+        let pending = &self.state.proposals.pending;
+        let change = proposed.change_sha256();
+        if let Some((id, _)) = pending.iter().find(|(_, other)| other.change_sha256 == change) {
+            let what = format!("proposal `{id}` asks for the same");
+            return Err(Refusal::new(Code::ProposalDuplicate, what));
+        }
+        let own = pending.values().filter(|other| other.by == proposed.by).count();
+        if own >= PENDING_OF_ONE_MAX || pending.len() >= PENDING_MAX {
+            let what = format!("{own} proposals of `{}` wait, {} of all", proposed.by, pending.len());
+            return Err(Refusal::new(Code::ProposalsFull, what));
+        }
+        Ok(())
+    }
+
+    /// A cited case must have approved this very payload: its hash stands in the case's `context.files_changed`.
+    fn check_citation(&self, authentic: &Authentic, proposal: &RuleProposal) -> Result<(), Refusal> {
+        let Some(id) = &proposal.evidence().council_request_id else { return Ok(()) };
+        let fail = |what: String| Err(Refusal::new(Code::CitationFalse, what));
+        let Some((docket, request)) = &self.lookups.citation else {
+            return fail(format!("there is no council case `{id}`"));
+        };
+        match docket.closed {
+            Some((_, Stance::Approve)) => {}
+            Some((_, outcome)) => return fail(format!("the outcome of case `{id}` is {}", outcome.as_str())),
+            None => return fail(format!("case `{id}` is not decided")),
+        }
+        let named = format!("proposal:{}", authentic.payload_hash);
+        let names = request.as_ref().is_some_and(|request| request.context.files_changed.contains(&named));
+        if names { Ok(()) } else { fail(format!("case `{id}` does not name `{named}`")) }
+    }
+
+    /// `proposal.approve`.
+    pub(in crate::gate) fn approve_proposal(
+        &self,
+        source: &Principal,
+        asked: &ApproveProposal,
+    ) -> Result<Outcome, Refusal> {
+        let proposed = self.pending(asked.id)?;
+        if self.lookups.only_signatures_approve {
+            let what = format!(
+                "rules/approvers is there: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` beside it",
+                asked.id
+            );
+            return Err(Refusal::new(Code::NotPermitted, what));
+        }
+        let pending = self.state.proposals.pending.get(&asked.id);
+        if pending.is_none_or(|pending| pending.file_sha256 != asked.sha256) {
+            let what = format!("the pending file of `{}` is not the one with this SHA-256", asked.id);
+            return Err(Refusal::new(Code::StateConflict, what));
+        }
+        self.may_apply(proposed)?;
+        let by = Approver::Person(source.clone());
+        match approve(self.rules, proposed, by, asked.sha256.clone())? {
+            Approved::Applied(change) => {
+                let Change::Applied { proposed, rulebook, .. } = &change else {
+                    return Err(internal("it was not applied".to_owned()));
+                };
+                let (proposal_id, rule_id) = (proposed.proposal_id, &proposed.rule_id.clone());
+                let rulebook = &rulebook.clone();
+                done(&Body::ProposalApplied { proposal_id, rule_id, rulebook }, change)
+            }
+            Approved::Again(refusal, change) => {
+                let changes = vec![gate::Change::Proposal(change)];
+                let judged = Some(Answered { rows: Vec::new(), refusal: Some(refusal) });
+                Ok(Outcome { changes, judged, ..Outcome::default() })
+            }
+        }
+    }
+
+    /// `proposal.decline`.
+    pub(in crate::gate) fn decline_proposal(
+        &self,
+        source: &Principal,
+        asked: &EndProposal,
+    ) -> Result<Outcome, Refusal> {
+        let proposal_id = self.pending(asked.id)?.proposal_id;
+        let change = Change::Declined { proposal_id, by: source.clone(), reason: asked.reason.clone() };
+        done(&Body::ProposalDeclined { proposal_id }, change)
+    }
+
+    /// `proposal.revert`.
+    pub(in crate::gate) fn revert_proposal(
+        &self,
+        authentic: &Authentic,
+        asked: &EndProposal,
+    ) -> Result<Outcome, Refusal> {
+        let Some(Change::Applied { proposed: reverted, .. }) = &self.lookups.proposal else {
+            let what = format!("there is no applied proposal `{}`", asked.id);
+            return Err(Refusal::new(Code::NotFound, what));
+        };
+        self.may_apply(reverted)?;
+        if self.rules.files.files.get(&reverted.path) != reverted.new.as_ref() {
+            let what = format!(
+                "`{}` is not what `{}` made of it; revert what came later first, or edit the file",
+                reverted.path, asked.id
+            );
+            return Err(Refusal::new(Code::StateConflict, what));
+        }
+        let after = self.rules.with_rule(&reverted.path, reverted.old.as_deref());
+        let after = after.map_err(|error| Refusal::new(Code::RuleMalformed, error.to_string()))?;
+        let comparison = compare(&self.rules.ruleset, &after.ruleset, STEPS_MAX);
+        let (proposal_id, source) = (ProposalId(self.seq), &authentic.envelope.source);
+        let rulebook = after.hash.clone();
+        let mut proposed = Proposed {
+            proposal_id,
+            rule_id: reverted.rule_id.clone(),
+            kind: Kind::Revert { of: asked.id, reason: asked.reason.clone() },
+            by: source.clone(),
+            at: self.now,
+            payload_hash: authentic.payload_hash.clone(),
+            path: reverted.path.clone(),
+            old: reverted.new.clone(),
+            new: None,
+            base: self.rules.hash.clone(),
+            claims_to_tighten: None,
+            direction: Found::Unproved,
+            witness: None,
+            notes: Vec::new(),
+            why_people: None,
+            evidence: None,
+        };
+        proposed.found_out(&Judged { new: reverted.old.clone(), after, comparison });
+        let body = Body::ProposalReverted { proposal_id, reverted: asked.id, rulebook: &rulebook };
+        let by = Approver::Person(source.clone());
+        let rulebook = rulebook.clone();
+        let change = Change::Applied { proposed: Box::new(proposed), by, file_sha256: None, rulebook };
+        done(&body, change)
+    }
+
+    fn pending(&self, id: ProposalId) -> Result<&Proposed, Refusal> {
+        match &self.lookups.proposal {
+            Some(Change::Pended { proposed, .. }) => Ok(proposed),
+            Some(Change::Applied { .. }) => {
+                Err(Refusal::new(Code::StateConflict, format!("proposal `{id}` was applied")))
+            }
+            Some(Change::Declined { reason, .. }) => {
+                Err(Refusal::new(Code::StateConflict, format!("proposal `{id}` was declined: {reason}")))
+            }
+            None => Err(Refusal::new(Code::NotFound, format!("there is no proposal `{id}`"))),
+        }
+    }
+
+    fn may_apply(&self, proposed: &Proposed) -> Result<(), Refusal> {
+        if let Some(fault) = &self.state.rulebook.fault {
+            return Err(Refusal::new(Code::RulebookInvalid, format!("rule file {fault}")));
+        }
+        if self.lookups.rule_file_differs {
+            let what = format!(
+                "`{}` is being edited: it is not what the rulebook in force holds; wait until it is loaded, or undo it",
+                proposed.path
+            );
+            return Err(Refusal::new(Code::StateConflict, what));
+        }
+        Ok(())
+    }
+}
+
+/// Makes a waiting proposal's change, if it still is the change that was looked at: the rule's bytes and the direction
+/// have not moved.
+///
+/// # Errors
+/// Why it can no longer be made at all.
+pub fn approve(
+    rules: &Rulebook,
+    proposed: &Proposed,
+    by: Approver,
+    file_sha256: String,
+) -> Result<Approved, Refusal> {
+    let wanted = wanted_again(rules, proposed)?;
+    let judged = judged(rules, &wanted)?;
+    let mut again = proposed.clone();
+    again.path = wanted.path.clone();
+    again.old = wanted.old.as_ref().map(|rule| rule.text.clone());
+    again.base = rules.hash.clone();
+    let rulebook = judged.after.hash.clone();
+    again.found_out(&judged);
+    let same = again.old == proposed.old
+        && again.new == proposed.new
+        && again.path == proposed.path
+        && again.direction == proposed.direction;
+    if same {
+        let (proposed, file_sha256) = (Box::new(again), Some(file_sha256));
+        return Ok(Approved::Applied(Change::Applied { proposed, by, file_sha256, rulebook }));
+    }
+    let what = format!(
+        "proposal `{}`: `{}` or the direction ({} then, {} now) is no longer what was looked at",
+        proposed.proposal_id,
+        again.path,
+        proposed.direction.as_str(),
+        again.direction.as_str()
+    );
+    Ok(Approved::Again(Refusal::new(Code::BaseMoved, what), pended(again)?))
+}
+
+fn pended(proposed: Proposed) -> Result<Change, Refusal> {
+    let file_sha256 = sha256_hex(pending_file(&proposed).map_err(internal)?.as_bytes());
+    Ok(Change::Pended { proposed: Box::new(proposed), file_sha256 })
+}
+
+impl Proposed {
+    /// Takes in what the change comes to.
+    fn found_out(&mut self, judged: &Judged) {
+        self.new = judged.new.clone();
+        self.direction = judged.comparison.direction.into();
+        self.witness = judged.comparison.loosens.as_ref().map(words::witness);
+    }
+}

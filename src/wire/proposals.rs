@@ -1,0 +1,210 @@
+//! Contract 1's rule proposals, and what people do with them. Shapes and names are the contract's; the rule itself is
+//! kept as its text, which the reader of rule files reads.
+
+use serde::{Deserialize, Deserializer};
+
+use super::admin::{REASON_BYTES_MAX, is_digest};
+use super::amount::{self, Amount};
+use super::council::JsonText;
+use super::ids::{ProposalId, RequestId};
+
+/// Longest summary of evidence, bytes.
+const SUMMARY_BYTES_MAX: usize = 1000;
+/// Most ledger lines that a proposal names.
+const LEDGER_SEQS_MAX: usize = 200;
+/// Longest id of a rule or name of a parameter as it is sent; the gate says which are well-formed.
+const NAME_BYTES_MAX: usize = 200;
+
+/// `rule.propose`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub enum RuleProposal {
+    /// A rule comes into force, or replaces that of its id.
+    Activate(Activate),
+    /// A rule is put out of force.
+    Suspend(Suspend),
+    /// The threshold of a rule moves.
+    ModifyParameter(ModifyParameter),
+}
+
+/// A rule to come into force.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Activate {
+    /// The rule, as its file would say it.
+    pub rule: JsonText,
+    /// Why.
+    pub evidence: Evidence,
+}
+
+/// A rule to be put out of force.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspend {
+    /// Which rule, as it was sent.
+    pub rule_id: String,
+    /// Why.
+    pub reason: String,
+    /// What shows it.
+    pub evidence: Evidence,
+}
+
+/// A threshold to be moved.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ModifyParameter {
+    /// Which rule, as it was sent.
+    pub rule_id: String,
+    /// The field of the one ordered condition.
+    pub parameter: String,
+    /// What its value is now.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub old_value: Amount,
+    /// What it shall be.
+    #[serde(deserialize_with = "amount::wire::required")]
+    pub new_value: Amount,
+    /// Why.
+    pub evidence: Evidence,
+    /// What the proposer says of the direction: compared with what is proved, and logged.
+    pub is_tightening: bool,
+}
+
+/// What a proposal rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// In the proposer's words.
+    pub summary: String,
+    /// How many decisions it was seen in.
+    pub sample_size: u32,
+    /// Their ledger lines.
+    pub ledger_seqs: Vec<u64>,
+    /// A council case that approved this very proposal.
+    #[serde(default, deserialize_with = "present")]
+    pub council_request_id: Option<RequestId>,
+}
+
+/// `proposal.approve`: by a person, of exactly what the person saw.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApproveProposal {
+    /// Which proposal.
+    pub id: ProposalId,
+    /// SHA-256 of its pending file, hex.
+    pub sha256: String,
+}
+
+/// `proposal.decline` and `proposal.revert`: by a person.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndProposal {
+    /// Which proposal.
+    pub id: ProposalId,
+    /// Why.
+    pub reason: String,
+}
+
+impl RuleProposal {
+    /// What it rests on.
+    pub fn evidence(&self) -> &Evidence {
+        match self {
+            RuleProposal::Activate(Activate { evidence, .. })
+            | RuleProposal::Suspend(Suspend { evidence, .. })
+            | RuleProposal::ModifyParameter(ModifyParameter { evidence, .. }) => evidence,
+        }
+    }
+
+    /// Checks what the shape alone does not say.
+    ///
+    /// # Errors
+    /// Which field, and what it should be.
+    pub fn validate(&self) -> Result<(), String> {
+        let name = |what: &str, text: &str| {
+            let is_short = text.len() <= NAME_BYTES_MAX;
+            if is_short { Ok(()) } else { Err(format!("`{what}` is longer than {NAME_BYTES_MAX} bytes")) }
+        };
+        match self {
+            RuleProposal::Activate(_) => {}
+            RuleProposal::Suspend(Suspend { rule_id, reason, .. }) => {
+                name("rule_id", rule_id)?;
+                if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
+                    return Err(format!("`reason`: say why in 1 to {REASON_BYTES_MAX} bytes"));
+                }
+            }
+            RuleProposal::ModifyParameter(ModifyParameter { rule_id, parameter, .. }) => {
+                name("rule_id", rule_id)?;
+                name("parameter", parameter)?;
+            }
+        }
+        let Evidence { summary, ledger_seqs, .. } = self.evidence();
+        if summary.trim().is_empty() || summary.len() > SUMMARY_BYTES_MAX {
+            return Err(format!("`evidence.summary`: say what was seen in 1 to {SUMMARY_BYTES_MAX} bytes"));
+        }
+        if ledger_seqs.len() > LEDGER_SEQS_MAX {
+            return Err(format!("`evidence.ledger_seqs` names more than {LEDGER_SEQS_MAX} lines"));
+        }
+        let distinct: std::collections::BTreeSet<&u64> = ledger_seqs.iter().collect();
+        if distinct.len() != ledger_seqs.len() {
+            return Err("`evidence.ledger_seqs` names a line twice".to_owned());
+        }
+        Ok(())
+    }
+}
+
+impl ApproveProposal {
+    /// Checks what the shape alone does not say.
+    ///
+    /// # Errors
+    /// Which field, and what it should be.
+    pub fn validate(&self) -> Result<(), String> {
+        if is_digest(&self.sha256) {
+            return Ok(());
+        }
+        Err("`sha256` is 64 lower-case hex digits: that of the pending file".to_owned())
+    }
+}
+
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<RequestId>, D::Error> {
+    RequestId::deserialize(deserializer).map(Some)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EVIDENCE: &str = r#""evidence":{"summary":"s","sample_size":2,"ledger_seqs":[1,2]}"#;
+
+    fn read(text: &str) -> Result<RuleProposal, String> {
+        let proposal: RuleProposal = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        proposal.validate().map(|()| proposal)
+    }
+
+    #[test]
+    fn the_contracts_three_shapes_and_no_other() {
+        let modify = |more: &str| {
+            format!(
+                r#"{{"ModifyParameter":{{"rule_id":"r","parameter":"order.size","old_value":3,"new_value":"2.50","is_tightening":true,{EVIDENCE}{more}}}}}"#
+            )
+        };
+        let RuleProposal::ModifyParameter(read_back) = read(&modify("")).unwrap() else { panic!() };
+        assert_eq!(read_back.new_value.to_string(), "2.50");
+        let activate = format!(r#"{{"Activate":{{"rule":{{"id":"a","value":0.10}},{EVIDENCE}}}}}"#);
+        let RuleProposal::Activate(read_back) = read(&activate).unwrap() else { panic!() };
+        assert_eq!(read_back.rule.as_str(), r#"{"id":"a","value":0.10}"#);
+        assert!(read(&format!(r#"{{"Suspend":{{"rule_id":"r","reason":"x",{EVIDENCE}}}}}"#)).is_ok());
+        for (text, why) in [
+            (modify(r#","more":1"#), "unknown field"),
+            (modify(r#","is_tightening":false"#), "duplicate field"),
+            (format!(r#"{{"Suspend":{{"rule_id":"r","reason":" ",{EVIDENCE}}}}}"#), "say why"),
+            (format!(r#"{{"Suspend":{{"rule_id":null,"reason":"x",{EVIDENCE}}}}}"#), "null"),
+            (format!(r#"{{"Retire":{{"rule_id":"r",{EVIDENCE}}}}}"#), "unknown variant"),
+            (r#"{"Suspend":null}"#.to_owned(), "null"),
+            (r#""Suspend""#.to_owned(), "Suspend"),
+            (activate.replace("[1,2]", "[1,1]"), "twice"),
+            (activate.replace("[1,2]", "[1],\"council_request_id\":null"), "null"),
+            (activate.replace("\"s\"", "\"\""), "summary"),
+        ] {
+            let told = read(&text).unwrap_err();
+            assert!(told.contains(why), "{text}: {told}");
+        }
+    }
+}
