@@ -24,12 +24,15 @@ pub enum Section {
     Council,
     /// One admission, with up to a million tasks in the index.
     Admission,
+    /// Facts of an order, and twenty rules over them.
+    Rules,
 }
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 8] = [
+    pub const ALL: [Section; 9] = [
         Section::Stages,
+        Section::Rules,
         Section::Drain,
         Section::Watch,
         Section::Instructions,
@@ -50,6 +53,7 @@ impl Section {
             Section::Instructions => "instructions",
             Section::Council => "council",
             Section::Admission => "admission",
+            Section::Rules => "rules",
         }
     }
 }

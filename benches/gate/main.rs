@@ -21,6 +21,7 @@ mod homes;
 mod instructions;
 mod oneshot;
 mod requests;
+mod rules;
 mod stages;
 mod verify;
 mod watch;
@@ -61,6 +62,7 @@ fn run(args: &Args) -> Result<()> {
             Section::Council => council::measure(&bench, &mut report),
             Section::Admission => admission::measure(&bench, &mut report),
             Section::Stages => stages::measure(&bench, &mut report),
+            Section::Rules => rules::measure(&bench, &mut report),
             Section::Oneshot => oneshot::measure(&bench, &mut report),
             Section::Verify => verify::measure(&bench, &mut report),
             Section::Instructions => instructions::measure(&bench, &mut report),

@@ -44,7 +44,7 @@ impl Keyring for Keys {
 }
 
 /// Nanoseconds a call of each of two functions, in turns, sample by sample.
-fn by_turns(bench: &Bench<'_>, ours: &mut dyn FnMut(), peer: &mut dyn FnMut()) -> (Vec<f64>, Vec<f64>) {
+pub fn by_turns(bench: &Bench<'_>, ours: &mut dyn FnMut(), peer: &mut dyn FnMut()) -> (Vec<f64>, Vec<f64>) {
     let samples = if bench.args.quick { 3 } else { 9 };
     let (mut taken, mut of_peer) = (Vec::new(), Vec::new());
     let calls = [calls_for(bench, ours), calls_for(bench, peer)];

@@ -3,7 +3,7 @@
 use spoolgate::rules::{Bundle, Rulebook};
 
 /// Path and text of each.
-pub const FILES: [(&str, &str); 7] = [
+pub const FILES: [(&str, &str); 9] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
@@ -14,7 +14,36 @@ pub const FILES: [(&str, &str); 7] = [
         "rules/admission/research/agents/default.yaml",
         include_str!("../../rules/admission/research/agents/default.yaml"),
     ),
+    ("rules/core/wide-spread.yaml", RULE),
+    ("rules/sets/payees.yaml", SET),
 ];
+
+/// A rule with every key, which decides nothing.
+const RULE: &str = r#"id: wide-spread
+status: suspended
+applies_to: {action: [order.submit], strategy: [trend], principal: [trend-bot]}
+when:
+  - {field: market.spread_pct, op: gt, value: 0.01, min: 0.001, max: "0.1"}
+  - {field: time.of_day, op: not_in, value: ["22:00-06:00", "12:00"]}
+  - {field: history.sum, of: order.size, window_s: 60, op: gte, value: 3}
+  - {field: order.symbol, op: matches, value: "^BTC"}
+  - {field: order.thesis, op: not_in, value: payees, provenance: seen}
+then: hold
+message: "spread {market.spread_pct}"
+created: 2026-02-20T14:30:00Z
+created_from: trade-1
+hypothesis: {metric: win_rate, population: all, baseline_value: 0.22, baseline_sample: 18, review_after_n: 30}
+"#;
+
+/// A set with every key.
+const SET: &str = r"name: payees
+kind: word
+grows: on_approval
+entries:
+  - {value: a, provenance: user_established}
+  - {value: b, provenance: approved, expires: 2026-03-01T00:00:00Z, note: once}
+  - {value: c, provenance: seen}
+";
 
 /// The other direction, and the strategy that stands by.
 const MORE: [(&str, &str); 2] = [

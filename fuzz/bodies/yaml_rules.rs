@@ -9,7 +9,7 @@ use spoolgate::wire::council::ChangeType;
 use super::rulebook;
 
 /// Every key that may stand anywhere in each of [`rulebook::FILES`].
-const KEYS: [&[&str]; 7] = [
+const KEYS: [&[&str]; 9] = [
     &[
         "max_total_capital",
         "max_single_position",
@@ -233,6 +233,35 @@ const KEYS: [&[&str]; 7] = [
         "time_limit_s",
         "output_bytes_max",
     ],
+    &[
+        "id",
+        "status",
+        "applies_to",
+        "action",
+        "strategy",
+        "principal",
+        "when",
+        "field",
+        "op",
+        "value",
+        "min",
+        "max",
+        "window_s",
+        "of",
+        "provenance",
+        "then",
+        "message",
+        "created",
+        "created_from",
+        "hypothesis",
+        "metric",
+        "population",
+        "baseline_value",
+        "baseline_sample",
+        "review_after_n",
+        "lesson",
+    ],
+    &["name", "kind", "grows", "entries", "value", "provenance", "expires", "note"],
 ];
 
 /// The first byte says which file, the rest is its text.

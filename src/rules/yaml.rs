@@ -39,6 +39,10 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
     if text.len() > RULE_FILE_BYTES_MAX {
         return Err(RulebookError::new(path, None, format!("larger than {RULE_FILE_BYTES_MAX} bytes")));
     }
+    if text.starts_with('\u{feff}') {
+        let message = "begins with a byte order mark, which would be part of its first key; save it without";
+        return Err(RulebookError::new(path, Some(lines_before.saturating_add(1)), message));
+    }
     if let Some(line) = line_of_too_many_brackets(text) {
         let message = format!("more than {OPEN_BRACKETS_MAX} brackets are open");
         return Err(RulebookError::new(path, Some(line.saturating_add(lines_before)), message));

@@ -124,9 +124,18 @@ impl Kind {
                 Some(Cow::Owned(text.to_lowercase()))
             }
             Kind::Text => Some(Cow::Borrowed(text)),
-            Kind::Host => super::host::host_of(text).map(Cow::Owned),
+            Kind::Host => super::host::host_of(text),
             Kind::Address => super::host::address_of(text).map(Cow::Owned),
             Kind::Number | Kind::Whole(..) | Kind::TimeOfDay | Kind::Flag => None,
+        }
+    }
+
+    /// A value of a set or list as texts are compared with it. A URL is no entry of hosts: its path would count for
+    /// nothing.
+    pub fn entry<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
+        match self {
+            Kind::Host => super::host::name_of(text),
+            _ => self.fold(text),
         }
     }
 

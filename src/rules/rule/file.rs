@@ -254,7 +254,7 @@ impl RuleFile {
     pub fn read(path: &str, text: &str) -> Result<RuleFile, RulebookError> {
         if let Some(line) = line_of_long_number(text) {
             let message = format!(
-                "a bare number of more than {BARE_DIGITS_MAX} digits; put it in quotes, so that none is lost"
+                "a bare number of more than {BARE_DIGITS_MAX} digits, or with an exponent that is far below 0; write it out in quotes, so that no digit is lost"
             );
             return Err(RulebookError::new(path, Some(line), message));
         }
@@ -275,12 +275,58 @@ pub fn line_of(text: &str, what: &str) -> Option<usize> {
     text.lines().position(|line| line.contains(what)).map(|at| at.saturating_add(1))
 }
 
+/// The line of the nth condition, from 0: where its `field` stands.
+pub fn line_of_condition(text: &str, nth: usize, field: &str) -> Option<usize> {
+    let mut seen: usize = 0;
+    let mut is_when = false;
+    for (line, words) in (1..).zip(text.lines()) {
+        let words = words.split(" #").next().filter(|words| !words.trim_start().starts_with('#'));
+        let Some(mut words) = words else { continue };
+        if !is_when {
+            let Some((_, behind)) = after_key(words, "when") else { continue };
+            (is_when, words) = (true, behind);
+        }
+        while let Some((_, behind)) = after_key(words, "field") {
+            if seen == nth {
+                return Some(line);
+            }
+            (seen, words) = (seen.saturating_add(1), behind);
+        }
+    }
+    line_of(text, field)
+}
+
+/// What stands before and behind a key and its colon.
+fn after_key<'a>(line: &'a str, key: &str) -> Option<(&'a str, &'a str)> {
+    line.match_indices(key).find_map(|(at, _)| {
+        let (before, behind) = (line.get(..at)?, line.get(at.checked_add(key.len())?..)?);
+        let begins = before.is_empty() || before.ends_with([' ', '{', ',', '-', '"', '\'', '?']);
+        let behind = behind.trim_start_matches(['"', '\'']).trim_start().strip_prefix(':')?;
+        begins.then_some((before, behind))
+    })
+}
+
 /// The line of a number with a point and more digits than a float keeps, that does not stand behind a quote.
 pub fn line_of_long_number(text: &str) -> Option<usize> {
     text.lines().position(has_long_number).map(|at| at.saturating_add(1))
 }
 
+/// Whether a bare number of this line is one that a reader of floats does not keep: more digits than it has, or so near
+/// to 0 that it becomes 0.
 fn has_long_number(line: &str) -> bool {
+    let is_tiny = |token: &str| {
+        let token = token.strip_prefix('-').unwrap_or(token);
+        token.split_once(['e', 'E']).is_some_and(|(digits, exponent)| {
+            let exponent = exponent.strip_prefix('-').unwrap_or_default();
+            !digits.is_empty()
+                && digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+                && exponent.len() >= 3
+                && exponent.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    if line.split([' ', ',', ':', '[', ']', '{', '}']).any(is_tiny) {
+        return true;
+    }
     let mut before = ' ';
     let mut rest = line;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {

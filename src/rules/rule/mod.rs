@@ -7,11 +7,19 @@ pub mod fact;
 pub mod field;
 pub mod file;
 pub mod host;
+pub mod links;
 pub mod ranges;
 pub mod ruleset;
 pub mod set;
 pub mod table;
 pub mod test;
+
+#[cfg(test)]
+mod tests_host;
+#[cfg(test)]
+mod tests_hostile;
+#[cfg(test)]
+mod tests_meaning;
 
 pub use entries::Entries;
 pub use evaluate::{Around, Finding, Truth};

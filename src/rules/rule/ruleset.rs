@@ -6,7 +6,9 @@ use std::sync::Arc;
 use regex::RegexBuilder;
 
 use super::field::{self, Kind, Missing, RULED_ACTIONS, Reading};
-use super::file::{ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then, line_of};
+use super::file::{
+    ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then, line_of, line_of_condition,
+};
 use super::ranges::{End, Range, Ranges};
 use super::set::{Grows, NamedSet, Provenance};
 use super::test::{Members, Pattern, Test};
@@ -219,9 +221,9 @@ impl RuleSet {
             let test = Test::Member { kind: reading.kind(), of: Members::Listed(listed), is_in: true };
             conditions.push(Condition { slot: program.slot(reading), test, threshold: None });
         }
-        for written in &rule.file.when {
+        for (nth, written) in rule.file.when.iter().enumerate() {
             let (reading, test, threshold) = self.condition(written, action).map_err(|what| {
-                let line = line_of(&rule.text, &written.field);
+                let line = line_of_condition(&rule.text, nth, &written.field);
                 RulebookError::new(&rule.path, line, format!("condition on `{}`: {what}", written.field))
             })?;
             conditions.push(Condition { slot: program.slot(reading), test, threshold });
@@ -431,7 +433,7 @@ fn listed(kind: Kind, texts: &[String]) -> Result<Members, String> {
         {
             return Err(format!("`{text}` is none of {}", known.join(", ")));
         }
-        let value = kind.fold(text).ok_or_else(|| format!("`{text}` cannot be compared with this field"))?;
+        let value = kind.entry(text).ok_or_else(|| format!("`{text}` cannot be compared with this field"))?;
         if !folded.insert(value.into_owned()) {
             return Err(format!("`{text}` stands twice"));
         }

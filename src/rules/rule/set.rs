@@ -116,7 +116,7 @@ impl NamedSet {
                 let line = super::file::line_of(text, &value);
                 Err(RulebookError::new(path, line, format!("`{value}` {what}")))
             };
-            let Some(folded) = kind.kind().fold(&value) else {
+            let Some(folded) = kind.kind().entry(&value) else {
                 return fail(
                     "cannot be compared with anything: not of the set's kind, or with look-alike letters",
                 );

@@ -10,6 +10,7 @@ use super::evaluate::{Around, Truth};
 use super::fact::{Fact, Value};
 use super::field::Kind;
 use super::host;
+use super::links::links_of;
 use super::ranges::Ranges;
 use super::set::{Grows, NamedSet};
 
@@ -116,12 +117,9 @@ impl Test {
             (Test::Number(ranges), Value::Number(number)) => Truth::of(ranges.holds(*number)),
             (Test::Flag(wanted), Value::Flag(flag)) => Truth::of(wanted == flag),
             (Test::Member { kind, of, is_in }, Value::Text(text)) => among(kind.fold(text), of, *is_in),
-            (Test::Domain { of, is_in }, Value::Text(text)) => {
-                among(host::domain_of(text).map(Cow::Owned), of, *is_in)
-            }
+            (Test::Domain { of, is_in }, Value::Text(text)) => among(host::domain_of(text), of, *is_in),
             (Test::LinksNotIn(of), Value::Text(text)) => {
-                let links = host::links_of(text);
-                let outside = links.into_iter().map(|host| among(host.map(Cow::Owned), of, false));
+                let outside = links_of(text).into_iter().map(|host| among(host, of, false));
                 outside.max().unwrap_or(Truth::False)
             }
             (Test::Matches { pattern, wanted }, Value::Text(text)) => {
