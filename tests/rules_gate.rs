@@ -391,3 +391,44 @@ fn requests_of_the_same_batch_count() {
     let counts: Vec<Value> = outcomes.iter().map(|outcome| fact(outcome, "history.count(60s)")).collect();
     assert_eq!(counts, [json!("0"), json!("1"), json!("1")]);
 }
+
+#[test]
+fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
+    let files: [(&str, &dyn Fn(&str) -> String, &str); 2] = [
+        (
+            "rules/principals.yaml",
+            &|text| text.replace("strategies: [trend, range]", "strategies: [range]"),
+            "nobody has strategy `trend`",
+        ),
+        (
+            "rules/principals.yaml",
+            &|text| {
+                text.replace("  - name: trend-bot\n    role: agent\n    strategies: [trend, range]\n", "")
+            },
+            "nobody has strategy `trend`",
+        ),
+    ];
+    for (path, change, expect) in files {
+        let desk = Desk::with_limits("");
+        let mut home = desk.open();
+        let hash = home.rulebook().hash.clone();
+        assert_eq!(failed(&buy(&desk, &mut home, "hold", "0.02")), [""; 0]);
+        desk.bar(&mut home, "6800", "6800");
+        drop(home);
+        desk.edit(path, change);
+        let mut home = desk.place.open().unwrap();
+        let fault = home.rules_fault().unwrap().to_owned();
+        assert!(fault.starts_with(path) && fault.contains(expect) && fault.contains("BTC-USD"), "{fault}");
+        assert_eq!(home.rulebook().hash, hash, "the last good one");
+        desk.bar(&mut home, "6800", "6800");
+        let refused = more(&desk, &mut home);
+        assert_eq!(code(&refused), Some(Code::RulebookInvalid));
+        let exit = order("trend", "sell", "0.02", None, "btc-range-long");
+        assert_eq!(code(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)), None);
+        desk.bar(&mut home, "6800", "6800");
+        assert!(home.state().book.positions.is_empty());
+        drop(home);
+        let home = desk.place.open().unwrap();
+        assert_eq!((home.rules_fault(), home.rulebook().hash != hash), (None, true));
+    }
+}
