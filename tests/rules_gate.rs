@@ -336,6 +336,8 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     for (name, value) in &expect {
         assert_eq!(fact(&second, name), *value, "{name}");
     }
+    let rest = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
+    desk.one(&mut home, "trend-bot", "cancel-2", "order.cancel", &json!({"order_id": rest}).to_string());
     // The headroom counts the sum with the size that it offers.
     desk.bar(&mut home, "6800", "6800");
     let third = send(&desk, &mut home, "c", "0.004");
