@@ -317,7 +317,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     drop(home);
     for (id, when) in [
         ("a-count", "[{field: history.count, window_s: 600, op: gte, value: 100}]"),
-        ("b-sum", "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.006}]"),
+        ("b-sum", "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.008}]"),
         ("c-symbols", "[{field: history.distinct, of: order.symbol, window_s: 600, op: gt, value: 5}]"),
         ("d-thesis", "[{field: order.thesis, op: first_seen}]"),
     ] {
@@ -343,7 +343,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     let third = send(&desk, &mut home, "c", "0.004");
     assert_eq!((code(&third), failed(&third)), (Some(Code::RuleRefused), vec!["b-sum".to_owned()]));
     let headroom = third.decision.headroom.clone().unwrap();
-    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.00100000".into(), "b-sum"));
+    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.00300000".into(), "b-sum"));
     assert_eq!(
         third.decision.checks.iter().find(|row| row.name == "b-sum").unwrap().value.unwrap().to_string(),
         "0.009"
