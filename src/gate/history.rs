@@ -222,7 +222,9 @@ fn at(members: &Members<'_>, path: &str) -> Vec<String> {
 /// A value as it is kept and compared; none: it is no value of this kind.
 fn kept(kind: Kind, text: &str) -> Option<String> {
     if kind.is_number() {
-        return Amount::parse_wire(text).ok().map(|number| number.to_string());
+        // What is no number stays as it is: a sum over it is then unknown, and not smaller.
+        let number = Amount::parse_wire(text).map(|number| number.to_string());
+        return Some(number.unwrap_or_else(|_| text.to_owned()));
     }
     let mut folded = kind.fold(text)?.into_owned();
     let end = (0..=VALUE_BYTES_MAX.min(folded.len())).rev().find(|end| folded.is_char_boundary(*end));
