@@ -14,6 +14,7 @@ use spoolgate::gate::approvals::{HOLDS_OF_ONE_MAX, Hold};
 use spoolgate::gate::record::Status;
 use spoolgate::home::Home;
 use spoolgate::home::batch::Outcome;
+use spoolgate::host::clock::Clock;
 use spoolgate::wire::answer::AnswerStatus;
 use spoolgate::wire::code::{Code, Exit};
 
@@ -284,4 +285,104 @@ fn a_failure_leaves_either_the_hold_or_its_end() {
         assert!(same, "{what}");
     }
     assert!(struck >= 7, "{struck}");
+}
+
+fn put_set(desk: &Desk, name: &str, kind: &str, grows: &str) {
+    fs::create_dir_all(desk.place.root.path().join("rules/sets")).unwrap();
+    let text = format!("name: {name}\nkind: {kind}\ngrows: {grows}\nentries: []\n");
+    desk.edit(&format!("rules/sets/{name}.yaml"), |_| text.clone());
+}
+
+#[test]
+fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
+    let desk = Desk::with_limits("");
+    put_set(&desk, "symbols", "word", "on_approval");
+    put_rule(&desk, "new-symbol", "[{field: order.symbol, op: not_in, value: symbols}]", "hold");
+    let mut home = desk.open();
+    for (id, remember) in [("a", false), ("b", true)] {
+        assert_eq!(code(&buy(&desk, &mut home, id)), Some(Code::Held), "{id}");
+        let hold = held(&home);
+        let payload = json!({"id": hold.id, "request_sha256": hold.request_sha256, "remember": remember});
+        desk.place.ask_as_owner(&format!("g-{id}"), "approval.grant", &payload.to_string());
+        let done = drain(&mut home).unwrap();
+        assert_eq!((code(&done[1]), home.state().entries.iter().count()), (None, usize::from(remember)));
+        desk.bar(&mut home, "6800", "6800");
+        let sell = order("trend", "sell", "0.01", None, "btc-range-long");
+        assert_eq!(code(&desk.one(&mut home, "trend-bot", &format!("s-{id}"), "order.submit", &sell)), None);
+        desk.bar(&mut home, "6800", "6800");
+    }
+    let (set, value, entry) = home.state().entries.iter().next().unwrap();
+    assert_eq!((set.as_str(), value, entry.by.as_str(), &entry.task), ("symbols", "BTC-USD", "owner", &None));
+    desk.place.pass_s(301);
+    desk.bar(&mut home, "6800", "6800");
+    let free = buy(&desk, &mut home, "c");
+    assert_eq!((code(&free), failed(&free)), (None, vec![]));
+    // A restart and a rebuild remember it too.
+    drop(home);
+    let (home, same) = Home::rebuild(desk.place.root.path(), desk.place.seams()).unwrap();
+    assert!(same);
+    drop(home);
+    let mut home = desk.open();
+    let end = json!({"set": "symbols", "value": "BTC-USD"}).to_string();
+    assert_eq!(code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)), None);
+    assert_eq!(code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)), Some(Code::NotFound));
+    assert_eq!(home.state().entries.iter().count(), 0);
+}
+
+#[test]
+fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
+    let desk = Desk::with_limits("");
+    put_set(&desk, "capabilities", "word", "on_approval");
+    put_set(&desk, "closed", "word", "never");
+    put_rule(&desk, "known", "[{field: admission.capability, op: not_in, value: capabilities}]", "reject");
+    desk.edit("rules/core/known.yaml", |text| {
+        text.replace("order.submit", "admission.evaluate").replace(": {order.size}", "")
+    });
+    let mut home = desk.open();
+    let task = |desk: &Desk, home: &mut Home, root: &str| {
+        let body = json!({"envelope": {
+            "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
+            "payload_kind": "work_order", "payload": {"n": 1},
+            "causality": {"root_task_id": root, "parent_task_id": null, "caused_by_receipt_id": null,
+                "spawn_depth": 0, "capability_id": "reader", "recursion_budget_remaining": 3},
+        }});
+        desk.one(home, "research-bot", root, "admission.evaluate", &body.to_string())
+    };
+    let refused = task(&desk, &mut home, "t-0");
+    assert_eq!((code(&refused), failed(&refused)), (Some(Code::RuleRefused), vec!["known".to_owned()]));
+    assert!(refused.decision.changes.is_empty(), "no task came of it");
+    let receipt = refused.decision.receipt.as_ref().unwrap();
+    assert_eq!(receipt.rejection_reason_code.unwrap().name(), "request_refused");
+    let until = desk.place.clock.now().plus_ms(60_000);
+    let grant = |set: &str, until: &str| {
+        json!({"set": set, "value": "reader", "task": "t-1", "expires_at": until}).to_string()
+    };
+    let own =
+        desk.one(&mut home, "research-bot", "own", "grant.add", &grant("capabilities", &until.to_string()));
+    assert_eq!(code(&own), Some(Code::NotPermitted));
+    for (n, (set, until, expect)) in [
+        ("nowhere", until.to_string(), Some(Code::NotFound)),
+        ("closed", until.to_string(), Some(Code::StateConflict)),
+        ("capabilities", desk.place.clock.now().to_string(), Some(Code::StateConflict)),
+        ("capabilities", until.to_string(), None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let outcome = desk.one_as_owner(&mut home, &format!("add-{n}"), "grant.add", &grant(set, &until));
+        assert_eq!(code(&outcome), expect, "{set} {until}");
+    }
+    assert_eq!(code(&task(&desk, &mut home, "t-2")), Some(Code::RuleRefused), "another task");
+    let allowed = task(&desk, &mut home, "t-1");
+    assert_eq!((code(&allowed), failed(&allowed)), (None, vec![]));
+    // At its very end it counts no more.
+    desk.place.clock.set(until);
+    let later = json!({"envelope": {
+        "tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default",
+        "payload_kind": "work_order", "payload": {"n": 1},
+        "causality": {"root_task_id": "t-1", "parent_task_id": "t-1", "caused_by_receipt_id": null,
+            "spawn_depth": 1, "capability_id": "reader", "recursion_budget_remaining": 2},
+    }});
+    let later = desk.one(&mut home, "research-bot", "child", "admission.evaluate", &later.to_string());
+    assert_eq!(code(&later), Some(Code::RuleRefused));
 }

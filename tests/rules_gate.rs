@@ -317,7 +317,7 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     drop(home);
     for (id, when) in [
         ("a-count", "[{field: history.count, window_s: 600, op: gte, value: 100}]"),
-        ("b-sum", "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.006}]"),
+        ("b-sum", "[{field: history.sum, of: order.size, window_s: 600, op: gt, value: 0.008}]"),
         ("c-symbols", "[{field: history.distinct, of: order.symbol, window_s: 600, op: gt, value: 5}]"),
         ("d-thesis", "[{field: order.thesis, op: first_seen}]"),
     ] {
@@ -336,12 +336,14 @@ fn what_was_accepted_before_a_rule_came_counts_for_it_and_survives_a_rebuild() {
     for (name, value) in &expect {
         assert_eq!(fact(&second, name), *value, "{name}");
     }
+    let rest = home.state().book.orders.values().find(|order| order.price.is_some()).unwrap().order_id;
+    desk.one(&mut home, "trend-bot", "cancel-2", "order.cancel", &json!({"order_id": rest}).to_string());
     // The headroom counts the sum with the size that it offers.
     desk.bar(&mut home, "6800", "6800");
     let third = send(&desk, &mut home, "c", "0.004");
     assert_eq!((code(&third), failed(&third)), (Some(Code::RuleRefused), vec!["b-sum".to_owned()]));
     let headroom = third.decision.headroom.clone().unwrap();
-    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.00100000".into(), "b-sum"));
+    assert_eq!((headroom.max_size.to_string(), &*headroom.binding_check), ("0.00300000".into(), "b-sum"));
     assert_eq!(
         third.decision.checks.iter().find(|row| row.name == "b-sum").unwrap().value.unwrap().to_string(),
         "0.009"
@@ -390,4 +392,45 @@ fn requests_of_the_same_batch_count() {
     let outcomes = common::place::drain(&mut home).unwrap();
     let counts: Vec<Value> = outcomes.iter().map(|outcome| fact(outcome, "history.count(60s)")).collect();
     assert_eq!(counts, [json!("0"), json!("1"), json!("1")]);
+}
+
+#[test]
+fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
+    let files: [(&str, &dyn Fn(&str) -> String, &str); 2] = [
+        (
+            "rules/principals.yaml",
+            &|text| text.replace("strategies: [trend, range]", "strategies: [range]"),
+            "nobody has strategy `trend`",
+        ),
+        (
+            "rules/principals.yaml",
+            &|text| {
+                text.replace("  - name: trend-bot\n    role: agent\n    strategies: [trend, range]\n", "")
+            },
+            "nobody has strategy `trend`",
+        ),
+    ];
+    for (path, change, expect) in files {
+        let desk = Desk::with_limits("");
+        let mut home = desk.open();
+        let hash = home.rulebook().hash.clone();
+        assert_eq!(failed(&buy(&desk, &mut home, "hold", "0.02")), [""; 0]);
+        desk.bar(&mut home, "6800", "6800");
+        drop(home);
+        desk.edit(path, change);
+        let mut home = desk.place.open().unwrap();
+        let fault = home.rules_fault().unwrap().to_owned();
+        assert!(fault.starts_with(path) && fault.contains(expect) && fault.contains("BTC-USD"), "{fault}");
+        assert_eq!(home.rulebook().hash, hash, "the last good one");
+        desk.bar(&mut home, "6800", "6800");
+        let refused = more(&desk, &mut home);
+        assert_eq!(code(&refused), Some(Code::RulebookInvalid));
+        let exit = order("trend", "sell", "0.02", None, "btc-range-long");
+        assert_eq!(code(&desk.one(&mut home, "trend-bot", "exit", "order.submit", &exit)), None);
+        desk.bar(&mut home, "6800", "6800");
+        assert!(home.state().book.positions.is_empty());
+        drop(home);
+        let home = desk.place.open().unwrap();
+        assert_eq!((home.rules_fault(), home.rulebook().hash != hash), (None, true));
+    }
 }

@@ -233,7 +233,7 @@ fn envelopes() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (n, (action, payload)) in samples().into_iter().enumerate() {
         for (source, mode) in [("bot", 0), ("own", 1)] {
-            let mut seed = vec![mode, 0, u8::try_from(n * 9).unwrap(), 1];
+            let mut seed = vec![mode, 0, u8::try_from(n * 9 % 256).unwrap(), 1];
             seed.extend(file(source, action, payload));
             seeds.push(seed);
         }

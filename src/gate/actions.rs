@@ -491,17 +491,6 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_written_for_the_actions_that_they_apply_to() {
-        let ruled: Vec<&str> =
-            ACTIONS.iter().filter(|rule| rule.rules_apply != Rules::No).map(|rule| rule.name).collect();
-        // The gateway's come with their contract.
-        let mut written = crate::rules::rule::field::RULED_ACTIONS.to_vec();
-        written.retain(|name| find(name).is_some());
-        written.sort_by_key(|name| ACTIONS.iter().position(|rule| rule.name == *name));
-        assert_eq!(ruled, written);
-    }
-
-    #[test]
     fn what_makes_safer_is_in_the_protected_lane() {
         assert_eq!(find("order.cancel").unwrap().lane, Lane::Protected);
         assert_eq!(find("order.tighten_stop").unwrap().lane, Lane::Protected);

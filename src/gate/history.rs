@@ -79,6 +79,9 @@ const HISTORIC: &[(&[&str], &[(&str, &[&str])])] = &[
 /// Values by field: numbers as texts, texts as they are compared.
 pub type Values = BTreeMap<String, Vec<String>>;
 
+/// Members of an object with their texts.
+type Members<'a> = BTreeMap<String, &'a RawValue>;
+
 /// Where the values of an action's fields stand; none: no history is kept of the action.
 fn paths(action: &str) -> Option<&'static [(&'static str, &'static [&'static str])]> {
     HISTORIC.iter().find(|(actions, _)| actions.contains(&action)).map(|(_, fields)| *fields)
@@ -178,11 +181,12 @@ pub fn of_line(decision: &Decision) -> Option<(&str, &str, Option<Values>)> {
 /// The historic values of a payload.
 pub fn values(action: &str, payload: &str) -> Values {
     let mut found = Values::new();
+    let Ok(members) = serde_json::from_str::<Members>(payload) else { return found };
     for (name, sources) in paths(action).unwrap_or_default() {
         let Some(field) = field::find(name) else { continue };
         let mut of_field: Vec<String> = Vec::new();
         for path in *sources {
-            let texts = at(payload, path);
+            let texts = at(&members, path);
             of_field.extend(texts.iter().filter_map(|text| kept(field.kind, text)));
         }
         of_field.truncate(VALUES_MAX);
@@ -194,14 +198,13 @@ pub fn values(action: &str, payload: &str) -> Values {
 }
 
 /// Texts at a path: a text, a number, or the texts of an array.
-fn at(payload: &str, path: &str) -> Vec<String> {
-    let mut text = payload;
-    for name in path.split('.') {
-        let members: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text).ok();
-        match members.and_then(|members| members.get(name).map(|value| value.get())) {
-            Some(value) => text = value,
-            None => return Vec::new(),
-        }
+fn at(members: &Members<'_>, path: &str) -> Vec<String> {
+    let (first, below) = path.split_once('.').map_or((path, None), |(first, below)| (first, Some(below)));
+    let text = members.get(first).map(|value| value.get()).filter(|text| *text != "null");
+    let Some(text) = text else { return Vec::new() };
+    if let Some(below) = below {
+        let deeper = serde_json::from_str::<Members>(text);
+        return deeper.map_or_else(|_| Vec::new(), |deeper| at(&deeper, below));
     }
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -219,7 +222,9 @@ fn at(payload: &str, path: &str) -> Vec<String> {
 /// A value as it is kept and compared; none: it is no value of this kind.
 fn kept(kind: Kind, text: &str) -> Option<String> {
     if kind.is_number() {
-        return Amount::parse_wire(text).ok().map(|number| number.to_string());
+        // What is no number stays as it is: a sum over it is then unknown, and not smaller.
+        let number = Amount::parse_wire(text).map(|number| number.to_string());
+        return Some(number.unwrap_or_else(|_| text.to_owned()));
     }
     let mut folded = kind.fold(text)?.into_owned();
     let end = (0..=VALUE_BYTES_MAX.min(folded.len())).rev().find(|end| folded.is_char_boundary(*end));

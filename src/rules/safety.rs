@@ -258,7 +258,7 @@ mod tests {
     const SHIPPED: &str = include_str!("../../rules/safety.yaml");
 
     /// Limits that homes made before them do not have, with what stands in for them.
-    const LATER: [(&str, &str); 20] = [
+    const LATER: [(&str, &str); 21] = [
         ("max_weekly_loss", "500"),
         ("max_same_direction_exposure", ""),
         ("max_correlated_group", ""),
@@ -279,6 +279,7 @@ mod tests {
         ("restricted", ""),
         ("reduced_risk_factor", "0.5"),
         ("control_confidence_min", "0"),
+        ("hold_expires_s", "86400"),
     ];
 
     fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {
