@@ -16,8 +16,17 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 65] = [
+const COMMANDS: [&str; 74] = [
     "",
+    "approvals",
+    "approvals list",
+    "approvals show",
+    "approvals grant",
+    "approvals deny",
+    "grants",
+    "grants list",
+    "grants add",
+    "grants end",
     "demo",
     "init",
     "keys",

@@ -153,6 +153,19 @@ fn samples() -> Vec<(&'static str, &'static str)> {
             "keys.rotate",
             r#"{"principal":"trend-bot","key_id":"0123456789abcdef","algorithm":"ed25519","others_end":"2018-04-06T00:00:00Z"}"#,
         ),
+        (
+            "approval.grant",
+            r#"{"id":"h-12","request_sha256":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","remember":true}"#,
+        ),
+        (
+            "approval.deny",
+            r#"{"id":"h-12","request_sha256":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","reason":"r"}"#,
+        ),
+        (
+            "grant.add",
+            r#"{"set":"hosts","value":"example.org","task":"t-1","expires_at":"2026-03-02T18:00:00Z"}"#,
+        ),
+        ("grant.end", r#"{"set":"hosts","value":"example.org","task":"t-1"}"#),
         ("keys.revoke", r#"{"key_id":"0000000000000001","reason":"r"}"#),
         (
             "council.request",

@@ -56,6 +56,7 @@ const KEYS: [&[&str]; 7] = [
         "clock_gap_max_s",
         "reduced_risk_factor",
         "control_confidence_min",
+        "hold_expires_s",
     ],
     &[
         "principals",
@@ -310,6 +311,7 @@ fn check_limits(rules: &Rulebook) {
     assert!(!safety.restricted.iter().any(|window| window.is_ambiguous()));
     assert!(safety.max_messages_per_minute > 0 && safety.max_messages_per_minute_all > 0);
     assert!(safety.dead_man.as_ref().is_none_or(|it| (1..=604_800).contains(&it.timeout_s)));
+    assert!((1..=2_678_400).contains(&safety.hold_expires_s));
     assert!(safety.exit_age_max_s <= 86_400 && safety.duplicate_window_s <= 600);
     for (symbol, instrument) in &rules.instruments {
         assert_eq!(symbol, &instrument.symbol);

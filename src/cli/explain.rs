@@ -146,6 +146,7 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
     let failed = rows(&|row| !row.passed);
     let outcome = match (decision.status, decision.decision.is_some()) {
         (Status::Rejected, _) => "refused",
+        (Status::Held, _) => "held",
         (Status::Success, true) => "accepted",
         (Status::Success, false) => "done",
     };

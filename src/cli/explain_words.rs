@@ -1,5 +1,7 @@
 //! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
 
+use spoolgate::gate::approvals;
+use spoolgate::gate::prepare::escaped;
 use spoolgate::gate::record::{CheckRow, Decision, Status};
 use spoolgate::gate::{Change, Record};
 use spoolgate::trading;
@@ -126,9 +128,34 @@ pub fn change(change: &Change) -> String {
         }
         Change::ClockFaulted(fault) => format!("the clock stepped from {} to {}", fault.from, fault.to),
         Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
+        Change::Approvals(step) => of_approvals(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
+    }
+}
+
+fn of_approvals(step: &approvals::Change) -> String {
+    match step {
+        approvals::Change::Held(hold) => {
+            format!("it is held as {} until {}: a person grants or denies it", hold.id, hold.expires_at)
+        }
+        approvals::Change::Ended { id, end, by } => {
+            let how = match end {
+                approvals::End::Granted => "was granted",
+                approvals::End::Denied => "was denied",
+                approvals::End::Expired => "expired",
+            };
+            let by = by.as_ref().map(|by| format!(" by `{by}`")).unwrap_or_default();
+            format!("{id} {how}{by}")
+        }
+        approvals::Change::EntryAdded { set, value, entry, .. } => {
+            let task = entry.task.as_ref().map(|task| format!(" for task {task}")).unwrap_or_default();
+            format!("`{}` came into set `{set}`{task}", escaped(value))
+        }
+        approvals::Change::EntryEnded { set, value, .. } => {
+            format!("`{}` is out of set `{set}`", escaped(value))
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod account;
 mod admit;
+mod approvals;
 mod audit;
 mod clock;
 mod control;
@@ -147,6 +148,18 @@ enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
+    /// Requests that rules hold: show, grant, deny.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate approvals show h-42\n  spoolgate approvals grant h-42"
+    )]
+    Approvals(approvals::Command),
+    /// Values that are in a set for one task.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
+    )]
+    Grants(approvals::Grants),
     /// Rules: what they may read, what is wrong with them, what they do.
     #[command(
         subcommand,
@@ -237,6 +250,8 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
+        Command::Approvals(command) => approvals::run(home, command, output),
+        Command::Grants(command) => approvals::run_grants(home, command, output),
         Command::Rules(command) => rules::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),

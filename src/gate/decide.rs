@@ -4,8 +4,10 @@ use serde_json::value::RawValue;
 
 use super::actions::{Freshness, Lane};
 use super::admission;
+use super::approvals::{self, Granted, Resolution};
 use super::council::{self, Closing, Said};
 use super::handle::{Judged, Outcome, Turn};
+use super::history::{self, History};
 use super::outbox;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified};
 use super::rates;
@@ -61,6 +63,8 @@ pub struct Needs {
     pub control: Option<(Principal, ControlId)>,
     /// The line that booked this report of this bridge.
     pub report: Option<(Principal, ExecId)>,
+    /// What rules read of the sender's accepted requests.
+    pub history: Option<history::Query>,
 }
 
 /// The facts that [`Needs`] asked for, and what the replay check reads.
@@ -94,6 +98,8 @@ pub struct Lookups {
     pub decided: Option<Earlier>,
     /// The line that booked a report of the sender under the same exec_id.
     pub booked_in: Option<u64>,
+    /// What the sender had accepted before; none: no rule reads it.
+    pub history: Option<History>,
 }
 
 /// Most fills in one answer.
@@ -110,6 +116,8 @@ pub struct Decided {
     pub council: Option<CaseDecision>,
     /// Contents by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// What is to become of a held request, in the same batch.
+    pub resolves: Option<Resolution>,
 }
 
 /// What a request needs looked up before it can be decided: nothing where its sender may not ask, or a
@@ -122,6 +130,9 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         return Needs::default();
     }
     let mut needs = Needs { lineage: admission::query(rules, authentic, body), ..Needs::default() };
+    if let Some(program) = rules.ruleset.programs.get(rule.name) {
+        needs.history = history::query(program, &envelope.source, rule.name, &envelope.payload);
+    }
     match payload {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
         Payload::Tighten(tighten) => needs.closed_order = Some(tighten.order_id),
@@ -153,8 +164,28 @@ pub fn decide(
     now: Time,
     seq: u64,
 ) -> Decided {
-    let turn = Turn { state, rules, lookups, now, seq };
-    let lane = request.lane(state);
+    decide_turn(Turn { state, rules, lookups, now, seq, granted: None }, request)
+}
+
+/// Decides a held request again that a person granted: freshness, replay and the rate of messages were looked at when it
+/// came, everything else is looked at as things stand.
+pub fn decide_granted(
+    state: &State,
+    rules: &Rulebook,
+    request: &Prepared,
+    lookups: &Lookups,
+    granted: Granted<'_>,
+    now: Time,
+    seq: u64,
+) -> Decided {
+    let turn = Turn { state, rules, lookups, now, seq, granted: Some(granted) };
+    let mut decided = decide_turn(turn, request);
+    approvals::close(&mut decided.decision, granted);
+    decided
+}
+
+fn decide_turn(turn: Turn<'_>, request: &Prepared) -> Decided {
+    let lane = request.lane(turn.state);
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
@@ -210,6 +241,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     };
     let mut market = Vec::new();
     let mut case = None;
+    let mut resolves = None;
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
@@ -217,10 +249,15 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
                 case = Some(line);
                 blobs.extend(of_case);
             }
+            resolves = outcome.resolves.take();
+            let holds = std::mem::take(&mut outcome.holds);
             market = fill_in(&mut decision, outcome, authentic, &mut blobs);
+            if !holds.is_empty() {
+                approvals::hold(turn, request, authentic, &mut decision, holds);
+            }
         }
     }
-    Decided { council: case, ..finish(turn, decision, market, blobs) }
+    Decided { council: case, resolves, ..finish(turn, decision, market, blobs) }
 }
 
 /// Carries out a request behind the step of admission. What was admitted is reserved only with what is accepted: a
@@ -246,6 +283,7 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
             verdict.accepted = false;
             verdict.headroom = Some(nothing);
             outcome.changes.clear();
+            outcome.holds.clear();
         }
         verdict.checks.insert(0, step.row.clone());
     } else if outcome.data.is_some() || outcome.judged.as_ref().is_some_and(|judged| !judged.rows.is_empty())
@@ -330,6 +368,9 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
             format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
         return Err(Refusal::new(Code::NotPermitted, what));
     }
+    if turn.granted.is_some() {
+        return Ok(());
+    }
     let age_max_s = match body.rule.freshness {
         // Of the first two a row of the check vector, where entries and exits differ.
         Freshness::ByClass | Freshness::Exit | Freshness::Never => return Ok(()),
@@ -399,6 +440,7 @@ fn blank(
         metadata: Metadata::default(),
         answer,
         kept: None,
+        hold: None,
         facts: None,
         facts_blob: None,
         rulebook: turn.rules.hash.clone(),
@@ -540,5 +582,5 @@ fn finish(
     if let Some(receipt) = &mut decision.receipt {
         receipt.receipt_id = receipt_id(seq);
     }
-    Decided { market, decision, council: None, blobs }
+    Decided { market, decision, council: None, blobs, resolves: None }
 }

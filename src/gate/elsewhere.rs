@@ -97,7 +97,7 @@ pub fn waits_for(
     let Ok(authentic) = &request.request else { return None };
     let Authentic { envelope, body: Ok(body), .. } = authentic else { return None };
     let (domain, causality) = needed(state, rules, authentic, body, request.lane(state))?;
-    let turn = Turn { state, rules, lookups: &Lookups::default(), now, seq: 0 };
+    let turn = Turn { state, rules, lookups: &Lookups::default(), now, seq: 0, granted: None };
     if may_answer_by_id(&turn, request, authentic).is_err() || may_do(&turn, authentic, body).is_err() {
         return None;
     }

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::admission::PolicyHealth;
+use super::approvals::{Granted, Resolution};
 use super::control;
 use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
@@ -18,7 +19,7 @@ use crate::rules::Rulebook;
 use crate::rules::principals::Role;
 use crate::trading::market::row;
 use crate::trading::order::Fill;
-use crate::trading::requests::{Context, Verdict};
+use crate::trading::requests::{Context, Messages, Verdict};
 use crate::trading::venue::report::{Refused, Reporting, on_report};
 use crate::trading::venue::{self, LeftOpen};
 use crate::trading::{self, views};
@@ -26,8 +27,11 @@ use crate::wire::admin::{
     AddKey, AdjustAccount, ClearHalt, HaltScope, ImportMarket, RevokeKey, SetHalt, UpdateFunding,
 };
 use crate::wire::amount::Amount;
+use crate::wire::approvals::HoldId;
 use crate::wire::code::Code;
-use crate::wire::ids::{ExecId, OrderId, Principal, Regime, StrategyName, Symbol};
+use crate::wire::ids::{
+    ExecId, OrderId, Principal, Regime, RequestId, RuleId, SetName, StrategyName, Symbol,
+};
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
 use crate::wire::venue::VenueReport;
@@ -45,6 +49,8 @@ pub struct Turn<'a> {
     pub now: Time,
     /// Number of the first line that this decision writes.
     pub seq: u64,
+    /// The hold that is granted, where a held request is decided again.
+    pub granted: Option<Granted<'a>>,
 }
 
 /// What carrying out came to.
@@ -70,6 +76,10 @@ pub struct Outcome {
     pub without_task: Option<Counters>,
     /// What rules have read, as JSON.
     pub facts: Option<String>,
+    /// Rules that hold it, where nothing else keeps it from being carried out.
+    pub holds: Vec<RuleId>,
+    /// What is to become of a held request.
+    pub resolves: Option<Resolution>,
 }
 
 impl Outcome {
@@ -161,6 +171,25 @@ pub(super) enum AnswerBody<'a> {
         key_id: &'a str,
         at: Time,
     },
+    ApprovalGranted {
+        id: HoldId,
+        /// Its answer says what came of it.
+        request_id: &'a RequestId,
+    },
+    ApprovalDenied {
+        id: HoldId,
+        request_id: &'a RequestId,
+    },
+    GrantAdded {
+        set: &'a SetName,
+        value: &'a str,
+        task: &'a RequestId,
+    },
+    GrantEnded {
+        set: &'a SetName,
+        value: &'a str,
+        task: Option<&'a RequestId>,
+    },
 }
 
 pub(super) fn data(body: &AnswerBody<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
@@ -247,6 +276,10 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         }
         Payload::AddKey(add) => turn.add_key(add),
         Payload::RevokeKey(revoke) => turn.revoke_key(revoke),
+        Payload::GrantApproval(grant) => turn.grant_approval(source, grant),
+        Payload::DenyApproval(deny) => turn.deny_approval(source, deny),
+        Payload::AddGrant(add) => turn.add_grant(source, add),
+        Payload::EndGrant(end) => turn.end_grant(end),
     }
 }
 
@@ -282,12 +315,20 @@ impl Turn<'_> {
         let (paused, limit_factor) = control.unwrap_or_default();
         let context = Context {
             now: self.now,
-            requested_at: self.signed_at(authentic.envelope.timestamp),
+            requested_at: match self.granted {
+                // It was fresh when it was held.
+                Some(_) => self.now,
+                None => self.signed_at(authentic.envelope.timestamp),
+            },
             source,
             order_id: OrderId::of_line(self.seq),
             halted: halted.as_deref(),
             unheard: unheard.as_deref(),
-            messages: self.state.rates.with_one_more(source, self.now),
+            messages: match self.granted {
+                // It was counted when it was held.
+                Some(_) => Messages::default(),
+                None => self.state.rates.with_one_more(source, self.now),
+            },
             clock_fault: clock_fault.as_deref(),
             rulebook_fault: self.state.rulebook.fault.as_deref(),
             closed_order: self.lookups.closed_order.as_ref(),

@@ -3,6 +3,7 @@
 
 pub mod actions;
 pub mod admission;
+pub mod approvals;
 pub mod control;
 pub mod council;
 pub mod dead_man;
@@ -11,6 +12,7 @@ pub mod elsewhere;
 pub mod exempt;
 pub mod facts;
 pub mod handle;
+pub mod history;
 mod market;
 pub mod outbox;
 pub mod portfolio;

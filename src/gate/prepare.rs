@@ -16,6 +16,7 @@ use crate::wire::admin::{
 };
 use crate::wire::admission::{AdmissionAttempt, InvalidatePolicy};
 use crate::wire::amount::Amount;
+use crate::wire::approvals::{AddGrant, DenyApproval, EndGrant, GrantApproval};
 use crate::wire::code::Code;
 use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
@@ -230,6 +231,14 @@ pub enum Payload {
     AddKey(AddKey),
     /// `keys.revoke`.
     RevokeKey(RevokeKey),
+    /// `approval.grant`.
+    GrantApproval(GrantApproval),
+    /// `approval.deny`.
+    DenyApproval(DenyApproval),
+    /// `grant.add`.
+    AddGrant(AddGrant),
+    /// `grant.end`.
+    EndGrant(EndGrant),
 }
 
 /// Where verification finds the keys that the state names.
@@ -386,6 +395,18 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
             check_key_id(&revoke.key_id)?;
             Payload::RevokeKey(revoke)
         }
+        Action::ApprovalGrant => {
+            let grant: GrantApproval = read(text)?;
+            check_approval(&grant.request_sha256, grant.reason.as_deref())?;
+            Payload::GrantApproval(grant)
+        }
+        Action::ApprovalDeny => {
+            let deny: DenyApproval = read(text)?;
+            check_approval(&deny.request_sha256, deny.reason.as_deref())?;
+            Payload::DenyApproval(deny)
+        }
+        Action::GrantAdd => Payload::AddGrant(read(text)?),
+        Action::GrantEnd => Payload::EndGrant(read(text)?),
     };
     Ok(payload)
 }
@@ -396,6 +417,16 @@ fn with_reason<T>(payload: T, reason: impl Fn(&T) -> &String) -> Result<T, Strin
         return Err(format!("`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}", text.len()));
     }
     Ok(payload)
+}
+
+fn check_approval(request_sha256: &str, reason: Option<&str>) -> Result<(), String> {
+    if !is_digest(request_sha256) {
+        return Err("`request_sha256` is 64 lower-case hex digits".to_owned());
+    }
+    if reason.is_some_and(|text| text.trim().is_empty() || text.len() > REASON_BYTES_MAX) {
+        return Err(format!("`reason` is 1 to {REASON_BYTES_MAX} bytes, or left out"));
+    }
+    Ok(())
 }
 
 fn check_key_id(key_id: &str) -> Result<(), String> {

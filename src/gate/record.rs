@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::actions::Lane;
+use super::approvals;
 use super::rates::Bucket;
 use super::state::Change;
 use crate::admission::Receipt;
 use crate::admission::receipt::Verdict;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
+use crate::wire::approvals::HoldId;
 use crate::wire::code::Code;
 use crate::wire::council::Stance;
-use crate::wire::ids::{OrderId, Principal, RequestId};
+use crate::wire::ids::{OrderId, Principal, RequestId, RuleId};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::time::Time;
 
@@ -102,6 +104,8 @@ pub enum Status {
     Success,
     /// Refused.
     Rejected,
+    /// Held until a person approves: nothing is done yet.
+    Held,
 }
 
 /// ACCEPTED or REJECTED, for requests with a check vector.
@@ -290,6 +294,9 @@ pub struct Decision {
     /// Where bytes that are no request are kept, below the spool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
+    /// The hold that it ends: this is the final answer to a request that was held, decided again or not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldId>,
     /// What its rules read: values by the names of fields. Texts of numbers, names and texts, `true` and `false`, lists
     /// of these, null where the request leaves the field out, `{"unknown": why}`, and `{"sha256", "bytes"}` of a long
     /// text. Absent: no rules were asked.
@@ -437,6 +444,19 @@ enum OrderAnswer<'a> {
     },
 }
 
+/// The interim answer to a held request.
+#[derive(Serialize)]
+enum HeldAnswer<'a> {
+    Held {
+        hold_id: HoldId,
+        request_sha256: &'a str,
+        rules: &'a [RuleId],
+        expires_at: Time,
+        checks_failed: AnsweredRows<'a>,
+        checks_passed: AnsweredRows<'a>,
+    },
+}
+
 /// The answer to what admission alone decided.
 #[derive(Serialize)]
 struct AdmissionAnswer<'a> {
@@ -466,6 +486,7 @@ impl Decision {
     /// A message if a blob is needed and missing or is not JSON.
     pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
         let data = match (&self.data, &self.data_blob, self.decision) {
+            _ if self.status == Status::Held => self.held_answer()?,
             (None, None, _) if self.is_about_admission() => self.admission_answer()?,
             (Some(data), _, _) => Some(data.clone()),
             (None, Some(digest), _) => {
@@ -489,6 +510,7 @@ impl Decision {
                 (Status::Success, _) => AnswerStatus::Success,
                 (Status::Rejected, Some(Code::RateLimited)) => AnswerStatus::RateLimited,
                 (Status::Rejected, _) => AnswerStatus::Error,
+                (Status::Held, _) => AnswerStatus::RequiresApproval,
             },
             data,
             error,
@@ -515,6 +537,7 @@ impl Decision {
         };
         let is_fresh = self.metadata.replay_of.is_none()
             && self.metadata.code != Some(Code::TimestampStale)
+            && self.hold.is_none()
             && (self.lane != Lane::Protected || !is_late());
         self.source.as_deref().filter(|_| is_fresh && self.uses_up_its_id())
     }
@@ -550,6 +573,32 @@ impl Decision {
         let Some(receipt) = self.receipt.as_deref() else { return Ok(None) };
         let checks = self.checks.iter().map(AnsweredRow::from).collect();
         let body = AdmissionAnswer { decision: receipt.decision, receipt, checks };
+        serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// What it does about held requests.
+    pub fn of_approvals(&self) -> impl Iterator<Item = &approvals::Change> {
+        self.changes.iter().filter_map(|change| match change {
+            Change::Approvals(change) => Some(change),
+            _ => None,
+        })
+    }
+
+    fn held_answer(&self) -> Result<Option<Box<RawValue>>, String> {
+        let held = self.of_approvals().find_map(|change| match change {
+            approvals::Change::Held(hold) => Some(hold),
+            _ => None,
+        });
+        let Some(hold) = held else { return Err(format!("line {}: held without a hold", self.id)) };
+        let rows = |passed: bool| AnsweredRows { rows: &self.checks, passed };
+        let body = HeldAnswer::Held {
+            hold_id: hold.id,
+            request_sha256: &hold.request_sha256,
+            rules: &hold.rules,
+            expires_at: hold.expires_at,
+            checks_failed: rows(false),
+            checks_passed: rows(true),
+        };
         serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
     }
 

@@ -2,26 +2,31 @@
 //! what a contract's own checks refuse stays refused.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use serde_json::{Value as Json, json};
 
 use super::actions::{Lane, Rules};
+use super::approvals::{self, ENTRIES_MAX, Granted};
 use super::facts::{Source, is_by_size};
 use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Payload, Refusal, escaped};
+use super::state::Change;
 use crate::admission::receipt::{Phase, Reason};
 use crate::control::registry::makes_safer;
+use crate::rules::rule::entries::Entry;
 use crate::rules::rule::evaluate::{Around, Finding, Truth};
 use crate::rules::rule::field::{self, Field, Reading};
-use crate::rules::rule::{Fact, Guard, Program, RuleStatus, Then, Value};
+use crate::rules::rule::set::Grows;
+use crate::rules::rule::{Fact, Guard, Members, Program, RuleStatus, Test, Then, Value, host};
 use crate::trading::checks::Subject;
 use crate::trading::class::{self, Class};
 use crate::trading::headroom::headroom_under;
 use crate::trading::requests::Verdict;
 use crate::wire::amount::Amount;
 use crate::wire::control::ControlStatus;
-use crate::wire::ids::{RequestId, RuleId};
+use crate::wire::ids::{RequestId, RuleId, SetName};
 use crate::wire::orders::{CheckResult, SubmitOrder};
 use crate::wire::signing::sha256_hex;
 
@@ -33,6 +38,8 @@ const TEXT_BYTES_MAX: usize = 200;
 const ELEMENTS_MAX: usize = 50;
 /// Longest value in a message, characters.
 const SHOWN_CHARS_MAX: usize = 60;
+/// Most entries that one grant brings into sets.
+const REMEMBERED_MAX: usize = 50;
 /// Name of the row that stands for many.
 const OTHERS: &str = "rules";
 
@@ -98,8 +105,14 @@ pub(super) fn carry_out(
     let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(root) };
     let mut source = Source::new(turn, authentic);
     let facts = source.facts(&program.readings);
-    let ruled = rule(program, &facts, &around, &|field| source.fact(&Reading::Field(field)));
-    Ok(match (&body.payload, outcome.verdict) {
+    let satisfied = turn.granted.map_or(&[][..], |granted| granted.hold.rules.as_slice());
+    let other = |field| source.fact(&Reading::Field(field));
+    let ruled = rule(program, &facts, &around, &other, satisfied);
+    let remembered = match turn.granted.filter(|granted| granted.remember) {
+        Some(granted) => remembered(turn, granted, program, &facts, &around),
+        None => Vec::new(),
+    };
+    let outcome = Ok(match (&body.payload, outcome.verdict) {
         (Payload::Submit(order), Some(verdict)) => {
             let capacity = class::capacity(&turn.state.book, &order.strategy, &order.symbol, order.side);
             let mut facts = facts;
@@ -113,28 +126,94 @@ pub(super) fn carry_out(
                         *fact = source.fact(reading);
                     }
                 }
-                blocking(program, &facts, &around).map(|guard| guard.id.to_string())
+                blocking(program, &facts, &around, satisfied).map(|guard| guard.id.to_string())
             };
+            let passes = verdict.accepted;
             let verdict = judge_order(turn, authentic, order, verdict, &ruled, &mut refused);
             let changes = if verdict.accepted { outcome.changes } else { Vec::new() };
-            Outcome { verdict: Some(verdict), changes, facts: Some(ruled.facts), ..outcome }
+            let is_held = passes && ruled.act == Some(Then::Hold);
+            let holds = if is_held { ruled.holds } else { Vec::new() };
+            Outcome { verdict: Some(verdict), changes, holds, facts: Some(ruled.facts), ..outcome }
         }
         (_, verdict) => judge(Outcome { verdict, ..outcome }, ruled),
+    });
+    outcome.map(|mut outcome: Outcome| {
+        let is_done = outcome.refusal().is_none() && outcome.verdict.as_ref().is_none_or(|v| v.accepted);
+        outcome.changes.extend(remembered.into_iter().filter(|_| is_done));
+        outcome
     })
 }
 
-/// What the rules of a program say. `other` finds fields that messages name and no condition reads.
+/// What the rules that are satisfied by a grant found in none of their sets, as entries of those that grow.
+fn remembered(
+    turn: &Turn<'_>,
+    granted: Granted<'_>,
+    program: &Program,
+    facts: &[Fact<'_>],
+    around: &Around<'_>,
+) -> Vec<Change> {
+    let mut found: BTreeSet<(SetName, String)> = BTreeSet::new();
+    for guard in program.guards.iter().filter(|guard| granted.hold.rules.contains(&guard.id)) {
+        for condition in &guard.conditions {
+            let (kind, of) = match &condition.test {
+                Test::Member { kind, of, is_in: false } => (Some(*kind), of),
+                Test::Domain { of, is_in: false } | Test::LinksNotIn(of) => (None, of),
+                _ => continue,
+            };
+            let Members::Named { set, .. } = of else { continue };
+            if set.grows != Grows::OnApproval {
+                continue;
+            }
+            let values = match facts.get(condition.slot) {
+                Some(Fact::Known(value)) => std::slice::from_ref(value),
+                Some(Fact::Many(values)) => values.as_slice(),
+                _ => &[],
+            };
+            for value in values {
+                let Value::Text(text) = value else { continue };
+                let texts = match (kind, &condition.test) {
+                    (Some(kind), _) => kind.fold(text).map(Cow::into_owned).into_iter().collect(),
+                    (None, Test::LinksNotIn(_)) => host::links_of(text).into_iter().flatten().collect(),
+                    (None, _) => host::domain_of(text).into_iter().collect::<Vec<String>>(),
+                };
+                let missing = texts.into_iter().filter(|text| !of.holds(text, around));
+                found.extend(missing.map(|text| (set.name.clone(), text)));
+            }
+        }
+    }
+    let room = ENTRIES_MAX.saturating_sub(turn.state.entries.iter().count()).min(REMEMBERED_MAX);
+    let entry = Entry { by: granted.by.clone(), until: None, task: None };
+    let added =
+        |(set, value)| approvals::Change::EntryAdded { set, value, entry: entry.clone(), at: turn.now };
+    found.into_iter().take(room).map(|found| Change::Approvals(added(found))).collect()
+}
+
+/// What the rules of a program say. `other` finds fields that messages name and no
+/// condition reads; `satisfied` are rules whose hold a person has granted.
 pub fn rule<'a>(
     program: &Program,
     facts: &[Fact<'a>],
     around: &Around<'_>,
     other: &dyn Fn(&'static Field) -> Fact<'a>,
+    satisfied: &[RuleId],
 ) -> Ruled {
     let findings = program.findings(facts, around);
-    let act = findings.iter().filter_map(Finding::act).max();
-    let held = findings.iter().filter(|finding| finding.act() == Some(Then::Hold));
+    let is_satisfied =
+        |finding: &Finding<'_>| finding.act() == Some(Then::Hold) && satisfied.contains(&finding.guard.id);
+    let in_force = findings.iter().filter(|finding| !is_satisfied(finding));
+    let act = in_force.clone().filter_map(Finding::act).max();
+    let held = in_force.filter(|finding| finding.act() == Some(Then::Hold));
     let holds = held.map(|finding| finding.guard.id.clone()).collect();
-    let rows = findings.iter().map(|finding| row(program, facts, other, finding)).collect();
+    let rows = findings.iter().map(|finding| {
+        let row = row(program, facts, other, finding);
+        let reason = row.reason.clone().filter(|_| is_satisfied(finding));
+        reason.map_or(row.clone(), |why| CheckResult {
+            passed: true,
+            reason: Some(format!("approved: {why}").into()),
+            ..row
+        })
+    });
+    let rows = rows.collect();
     Ruled { rows: shortened(rows), act, holds, facts: noted(&program.readings, facts) }
 }
 
@@ -166,10 +245,16 @@ fn judge_order(
 }
 
 /// The first rule that keeps a request with these facts from being carried out.
-fn blocking<'p>(program: &'p Program, facts: &[Fact<'_>], around: &Around<'_>) -> Option<&'p Guard> {
+fn blocking<'p>(
+    program: &'p Program,
+    facts: &[Fact<'_>],
+    around: &Around<'_>,
+    satisfied: &[RuleId],
+) -> Option<&'p Guard> {
     program.guards.iter().find(|guard| {
         guard.status == RuleStatus::Active
             && guard.then != Then::Warn
+            && !(guard.then == Then::Hold && satisfied.contains(&guard.id))
             && guard.truth(facts, around) != Truth::False
     })
 }
@@ -193,7 +278,8 @@ fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
             receipt.effective_counters = counters;
         }
     }
-    Outcome { judged: Some(Judged { refusal, ..judged }), receipt, facts, ..Outcome::default() }
+    let holds = if ruled.act == Some(Then::Hold) { ruled.holds } else { Vec::new() };
+    Outcome { judged: Some(Judged { refusal, ..judged }), receipt, facts, holds, ..Outcome::default() }
 }
 
 fn row<'a>(

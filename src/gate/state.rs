@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
+use super::approvals::{self, Approvals};
 use super::dead_man::{self, DeadMan};
 use super::rates::Rates;
 use crate::admission::lineage as admission;
@@ -39,6 +40,8 @@ pub struct State {
     pub rates: Rates,
     /// Who is not heard of.
     pub dead_man: DeadMan,
+    /// Held requests.
+    pub approvals: Approvals,
     /// Entries of sets that came in while the gate ran: approved or granted.
     pub entries: Entries,
 }
@@ -149,6 +152,8 @@ pub enum Change {
     Control(control::Change),
     /// Of the dead man's switch.
     DeadMan(dead_man::Change),
+    /// Of a held request, or of what came into a set.
+    Approvals(approvals::Change),
     /// A key was added.
     KeyAdded(KeyRecord),
     /// A key ends by rotation.
@@ -229,6 +234,7 @@ impl State {
             Change::Admission(change) => self.admission.apply(change),
             Change::Control(change) => self.control.apply(change),
             Change::DeadMan(change) => self.dead_man.apply(change),
+            Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

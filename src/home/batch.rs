@@ -117,6 +117,7 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
+        self.push_expiries(pending, now)?;
         let mut day = paper::end_day(&self.state.book, now);
         day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
         let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
@@ -191,7 +192,8 @@ impl Home {
                     }
                 }
                 begun.claim = self.before_deciding(begun.claim)?;
-                let seq = self.decide_one(&mut pending, &request, begun.told.reported.take(), now)?;
+                let reported = begun.told.reported.take();
+                let seq = self.decide_one(&mut pending, &request, begun.bytes.as_deref(), reported, now)?;
                 claims.push((begun, seq));
                 if pending.bytes >= BATCH_LINE_BYTES {
                     outcomes.extend(self.commit(std::mem::take(&mut pending), std::mem::take(&mut claims))?);
@@ -229,6 +231,7 @@ impl Home {
         &mut self,
         pending: &mut Pending,
         request: &Prepared,
+        bytes: Option<&[u8]>,
         reported: Option<Result<Reported, String>>,
         now: Time,
     ) -> Result<u64, HomeError> {
@@ -244,24 +247,44 @@ impl Home {
                 (decided, bodies)
             }
         };
+        let is_carried_out = decided.decision.status == Status::Success;
+        if decided.decision.status == Status::Held
+            && let (Some(digest), Some(bytes)) = (&decided.decision.file_sha256, bytes)
+        {
+            self.keep_blob(digest, bytes)?;
+        }
+        let resolves = decided.resolves.clone();
+        let market = u64::try_from(decided.market.len()).unwrap_or(u64::MAX);
+        self.push_decided(pending, decided, bodies)?;
+        if is_carried_out {
+            self.forget_running(request);
+        }
+        if let Some(resolution) = resolves {
+            self.resolve(pending, &resolution, now)?;
+        }
+        Ok(seq.saturating_add(market))
+    }
+
+    /// Puts the lines of a decision into the batch, with these bodies.
+    pub(super) fn push_decided(
+        &mut self,
+        pending: &mut Pending,
+        decided: Decided,
+        bodies: Vec<String>,
+    ) -> Result<(), HomeError> {
         for (digest, bytes) in &decided.blobs {
             self.keep_blob(digest, bytes)?;
         }
-        let is_carried_out = decided.decision.status == Status::Success;
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
-        let decision_seq = seq.saturating_add(u64::try_from(records.len()).unwrap_or(u64::MAX));
         let records = records.chain([Record::Decision(Box::new(decided.decision))]).chain(council);
         for (record, body) in records.zip(bodies) {
             self.push(pending, record, body)?;
         }
-        if is_carried_out {
-            self.forget_running(request);
-        }
-        Ok(decision_seq)
+        Ok(())
     }
 
-    fn look_up(&self, pending: &Pending, request: &Prepared) -> Result<Lookups, HomeError> {
+    pub(super) fn look_up(&self, pending: &Pending, request: &Prepared) -> Result<Lookups, HomeError> {
         let mut lookups = Lookups::default();
         let Ok(authentic) = &request.request else { return Ok(lookups) };
         let id = authentic.envelope.id.as_str();
@@ -288,6 +311,9 @@ impl Home {
         }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
+        }
+        if let Some(query) = &needs.history {
+            lookups.history = Some(self.store.history(query, self.ledger_now())?);
         }
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
@@ -360,6 +386,7 @@ impl Home {
             self.publish_case_files_of(*seq, decision)?;
             self.publish_instructions(*seq, &decision.changes, false)?;
             self.publish_forwarded(decision, false)?;
+            self.publish_holds(decision, false)?;
         }
         for (seq, changes, location) in &instructing {
             self.store.insert_line(*seq, *location)?;
@@ -445,6 +472,7 @@ impl Home {
             self.seams.disk.sync_fs(out).map_err(|source| HomeError::disk(out, source))?;
             self.sync_case_files()?;
             self.sync_forwarded()?;
+            self.sync_holds()?;
             self.sync_instructions()?;
             self.ledger.make_room()?;
             self.store.begin()?;
@@ -607,7 +635,7 @@ pub fn keep_blob(disk: &dyn disk::Disk, digest: &str, bytes: &[u8]) -> Result<()
 }
 
 /// The bodies of a decision's lines, or why they cannot stand in the ledger.
-fn render(decided: &Decided) -> Result<Vec<String>, String> {
+pub(super) fn render(decided: &Decided) -> Result<Vec<String>, String> {
     let mut bodies = Vec::new();
     let mut bytes = 0;
     // Room for prev, seq, batch and kind.
@@ -637,7 +665,7 @@ fn render(decided: &Decided) -> Result<Vec<String>, String> {
 }
 
 /// The same request, refused for what its lines would be.
-fn refuse_instead(request: &Prepared, why: String) -> Prepared {
+pub(super) fn refuse_instead(request: &Prepared, why: String) -> Prepared {
     let refusal =
         Refusal::new(Code::Internal, format!("file `{}`: {why}; ask for less at a time", request.file));
     let mut refused = request.clone();

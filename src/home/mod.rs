@@ -2,6 +2,7 @@
 //! them. This is the only room that joins the others; it makes no decisions.
 
 mod absence;
+pub mod approvals;
 mod asking;
 pub mod batch;
 pub mod cases;

@@ -88,7 +88,7 @@ pub enum HomeError {
         /// What the system says.
         source: io::Error,
     },
-    /// Somebody looks while the gate is at work on the very thing.
+    /// What is asked cannot be told until a gate has run.
     #[error("{0}")]
     Unsettled(String),
     /// There is no home here.
@@ -189,6 +189,8 @@ pub struct Home {
     pub(super) more_cases_due: bool,
     /// Whether case files were written that are not known to be durable.
     pub(super) case_files_outstanding: bool,
+    /// Whether files of held requests were written that are not known to be durable.
+    pub(super) hold_files_outstanding: bool,
     /// Whether tasks were forwarded that are not known to be durable.
     pub(super) forwarded_outstanding: bool,
     /// Whether instructions were written that are not known to be durable.
@@ -401,6 +403,7 @@ impl Home {
             cases_decided: 0,
             more_cases_due: false,
             case_files_outstanding: false,
+            hold_files_outstanding: false,
             forwarded_outstanding: false,
             instructions_outstanding: false,
             instructions_blocked: BTreeMap::new(),
@@ -510,7 +513,8 @@ impl Home {
                 }
             };
             let instructs = outbox::instructs(&decision.changes);
-            if decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs {
+            let holds = decision.of_approvals().next().is_some();
+            if decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs || holds {
                 derived.push((*seq, Record::Decision(Box::new(decision.clone()))));
             }
             newest.insert(decision.answer, *seq);
@@ -549,6 +553,7 @@ impl Home {
         for (seq, record) in derived {
             self.redo_case_files(seq, &record)?;
             self.redo_forwarded(&record)?;
+            self.redo_holds(&record)?;
             self.publish_instructions(seq, record.changes(), true)?;
         }
         let done: Vec<Done<'_>> = to_retire

@@ -10,6 +10,7 @@ use crate::host::disk::{self, Disk, Mode};
 use crate::rules::load::{HALT_FILE, RuleSource};
 use crate::rules::rates::Rates;
 use crate::rules::{Bundle, Rulebook};
+use crate::trading::absent::left_behind;
 use crate::wire::ids::Principal;
 use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
@@ -138,7 +139,11 @@ impl Home {
                 let in_force = bundle.hash() == self.rulebook.hash;
                 // The same files compile to the same book.
                 let book = if in_force { self.rulebook.clone() } else { Rulebook::compile(&bundle)? };
-                Ok((bundle, book))
+                // Nobody could close what is open under rules that do not know it.
+                match left_behind(&self.state.book, &book).filter(|_| !in_force) {
+                    Some(fault) => Err(fault),
+                    None => Ok((bundle, book)),
+                }
             })
             // It stands in ledger lines, which have a length; a fault can quote a whole file.
             .map_err(|fault| fault.to_string().chars().take(FAULT_CHARS_MAX).collect::<String>());

@@ -42,6 +42,9 @@ const MESSAGE_CHARS_MAX: usize = 500;
 /// to release them.
 pub const EXIT_AGE_S_MAX: u32 = 86_400;
 
+/// Longest time that a held request may wait for a person, seconds.
+const HOLD_S_MAX: u32 = 31 * 86_400;
+
 /// What is wrong in which rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct RulebookError {
@@ -486,6 +489,10 @@ fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
     if safety.control_confidence_min.is_negative() || safety.control_confidence_min > Amount::ONE {
         let floor = safety.control_confidence_min;
         let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.hold_expires_s == 0 || safety.hold_expires_s > HOLD_S_MAX {
+        let message = format!("`hold_expires_s` is {}; it is from 1 to {HOLD_S_MAX}", safety.hold_expires_s);
         return Err(RulebookError::new(path, None, message));
     }
     if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {

@@ -130,6 +130,13 @@ pub struct Safety {
     /// Control decisions that make things riskier need at least this confidence. From 0 to 1.
     #[serde(default = "nothing", deserialize_with = "amount::yaml::required")]
     pub control_confidence_min: Amount,
+    /// How long somebody may grant a held request. Seconds.
+    #[serde(default = "a_day_s")]
+    pub hold_expires_s: u32,
+}
+
+fn a_day_s() -> u32 {
+    86_400
 }
 
 /// The dead man's switch.
@@ -251,7 +258,7 @@ mod tests {
     const SHIPPED: &str = include_str!("../../rules/safety.yaml");
 
     /// Limits that homes made before them do not have, with what stands in for them.
-    const LATER: [(&str, &str); 20] = [
+    const LATER: [(&str, &str); 21] = [
         ("max_weekly_loss", "500"),
         ("max_same_direction_exposure", ""),
         ("max_correlated_group", ""),
@@ -272,6 +279,7 @@ mod tests {
         ("restricted", ""),
         ("reduced_risk_factor", "0.5"),
         ("control_confidence_min", "0"),
+        ("hold_expires_s", "86400"),
     ];
 
     fn compile(safety: &str, instruments: &str, strategy: &str) -> Result<Rulebook, String> {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
 use crate::admission::lineage;
+use crate::gate::history;
 use crate::gate::outbox;
 use crate::gate::prepare::Origin;
 use crate::gate::record::Decision;
@@ -87,6 +88,7 @@ pub fn fold(
             // Files of a case, forwarded ones and instructions are for others, whoever brought it.
             let is_taken = to_command
                 && !decision.is_on_a_case()
+                && decision.of_approvals().next().is_none()
                 && decision.forwarded_to().is_none()
                 && !outbox::instructs(&decision.changes);
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
@@ -96,8 +98,15 @@ pub fn fold(
             if let Some(source) = decision.is_sign_of_life_of() {
                 state.dead_man.hear(source);
             }
+            if let Some(of_line) = history::of_line(decision) {
+                store.insert_history(seq, decision.timestamp, of_line)?;
+            }
             if let Some((id, seen)) = consumed_id(decision, seq) {
-                store.insert_request(id, &decision.spool, &seen)?;
+                if decision.hold.is_some() {
+                    store.replace_request(id, &decision.spool, &seen)?;
+                } else {
+                    store.insert_request(id, &decision.spool, &seen)?;
+                }
             }
         }
         Record::Council(_) | Record::Input(_) => {
@@ -117,7 +126,7 @@ pub fn fold(
 /// The id that this decision used up in its spool. A request answered again in another spool than its
 /// first uses up the id there too, or somebody else's request could replace that answer.
 fn consumed_id(decision: &Decision, seq: u64) -> Option<(&str, Seen)> {
-    if !decision.uses_up_its_id() {
+    if !decision.uses_up_its_id() && decision.hold.is_none() {
         return None;
     }
     let seq = decision.metadata.replay_of.unwrap_or(seq);

@@ -4,6 +4,7 @@
 pub mod cases;
 pub mod decisions;
 pub mod fold;
+pub mod history;
 pub mod lineage;
 pub mod reports;
 pub mod store;

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, lineage, reports};
+use super::{cases, decisions, history, lineage, reports};
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -239,10 +239,12 @@ impl Store {
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
-        for drop in [cases::DROP, decisions::DROP, lineage::DROP, reports::DROP] {
+        for drop in [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, reports::DROP] {
             self.database.execute_batch(drop)?;
         }
-        for tables in [TABLES, cases::TABLES, decisions::TABLES, lineage::TABLES, reports::TABLES] {
+        for tables in
+            [TABLES, cases::TABLES, decisions::TABLES, history::TABLES, lineage::TABLES, reports::TABLES]
+        {
             self.database.execute_batch(tables)?;
         }
         self.database.pragma_update(None, "user_version", STORE_VERSION)?;
@@ -353,6 +355,21 @@ impl Store {
             .prepare_cached("INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![seen.source, id, spool, seen.request_hash, to_sql(seen.seq)?])?;
         Ok(())
+    }
+
+    /// Has a request that was held answered by another line from now on, in every spool that it came through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn replace_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        let changed = self
+            .database
+            .prepare_cached(
+                "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
+            )?
+            .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
+        // An index of the newest lines alone does not have the line that held it.
+        if changed == 0 { self.insert_request(id, spool, seen) } else { Ok(()) }
     }
 
     /// The other columns are those of the row with the least number (lang_select.html, "bare columns"): no sorter is
@@ -504,6 +521,7 @@ impl Store {
         .iter()
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
+        .chain(&history::DUMP)
         .chain([&decisions::DUMP, &reports::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;

@@ -1,13 +1,38 @@
-//! What the gate does with the orders and positions of an agent that is not there any more.
+//! What the gate does with the orders and positions of an agent that is not there any more, and with rule files without
+//! what an open position or order needs.
 
 use super::book::Book;
 use super::cancel;
 use super::change::Change;
 use super::order::{Order, OrderEnd, OrderRole, Position};
+use crate::rules::Rulebook;
+use crate::rules::rulebook::RulebookError;
 use crate::wire::amount::Amount;
 use crate::wire::ids::{Leg, OrderId, Principal};
 use crate::wire::orders::{OrderType, TimeInForce};
 use crate::wire::time::Time;
+
+/// What is wrong with rules that leave a position or order of the book without its instrument, its strategy, or anybody who
+/// may reduce it; none: nothing is.
+pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
+    let positions = book.positions.keys().map(|(symbol, strategy)| ("position", symbol, strategy));
+    let orders = book.orders.values().map(|order| ("order", &order.symbol, &order.strategy));
+    positions.chain(orders).find_map(|(what, symbol, strategy)| {
+        let open = format!(
+            "of strategy `{strategy}` in `{symbol}` the {what} is open; put it back until that is closed"
+        );
+        let (file, gone) = if !rules.instruments.contains_key(symbol) {
+            ("rules/instruments.yaml".to_owned(), format!("instrument `{symbol}` is gone"))
+        } else if !rules.strategies.contains_key(strategy) {
+            (format!("rules/strategies/{strategy}.yaml"), "it is gone".to_owned())
+        } else if !rules.principals.values().any(|rule| rule.strategies.contains(strategy)) {
+            ("rules/principals.yaml".to_owned(), format!("nobody has strategy `{strategy}` any more"))
+        } else {
+            return None;
+        };
+        Some(RulebookError::new(file, None, format!("{gone}, but {open}")))
+    })
+}
 
 /// Cancels the working entries that `agent` sent. Stops, targets and exits stay.
 pub fn withdraw(book: &Book, agent: &Principal, now: Time) -> Vec<Change> {

@@ -96,6 +96,14 @@ codes! {
     ChecksFailed = "CHECKS_FAILED", Refused, "see data.Rejected.checks_failed and headroom";
     /// A rule refuses it; the check vector is in `data`.
     RuleRefused = "RULE_REFUSED", Refused, "see data.Rejected.checks_failed: the rules that refuse it, and what they say";
+    /// A rule holds it until a person approves; `data.Held` says which, until when and under what name.
+    Held = "HELD", NeedsApproval, "wait: its answer is replaced when a person runs `spoolgate approvals grant` or `deny`, or time is up";
+    /// A rule would hold it, but too many requests are held already.
+    HoldsFull = "HOLDS_FULL", Refused, "a person decides on those that are held (`spoolgate approvals list`), then send a new request";
+    /// A person denied the held request.
+    ApprovalDenied = "APPROVAL_DENIED", Refused, "ask the person who denied it";
+    /// Nobody approved the held request in time.
+    ApprovalExpired = "APPROVAL_EXPIRED", Refused, "send a new request if it is still wanted";
     /// Admission was denied; the receipt is in `data`.
     AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
     /// The agent, or all together, have sent too much within a minute.

@@ -5,6 +5,7 @@ pub mod admin;
 pub mod admission;
 pub mod amount;
 pub mod answer;
+pub mod approvals;
 pub mod code;
 pub mod control;
 pub mod council;

@@ -55,7 +55,7 @@ pub fn alone(
     readings: &[Reading],
 ) -> Vec<Fact<'static>> {
     let (state, lookups) = (State::default(), Lookups::default());
-    let turn = Turn { state: &state, rules: rulebook, lookups: &lookups, now, seq: 0 };
+    let turn = Turn { state: &state, rules: rulebook, lookups: &lookups, now, seq: 0, granted: None };
     facts::facts(&turn, authentic, readings).into_iter().map(Fact::into_owned).collect()
 }
 

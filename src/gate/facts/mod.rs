@@ -12,6 +12,7 @@ use std::cell::OnceCell;
 use self::order::OrderView;
 use self::payload::PayloadView;
 use super::handle::Turn;
+use super::history;
 use super::prepare::{Authentic, Payload};
 use crate::rules::rule::field::{Id, Missing, WEEKDAYS};
 use crate::rules::rule::{Fact, Field, Reading, Value};
@@ -82,10 +83,11 @@ impl<'a> Source<'a> {
     pub fn fact(&self, reading: &Reading) -> Fact<'a> {
         match reading {
             Reading::Field(field) => self.field(field),
-            Reading::FirstSeen(_)
-            | Reading::Count { .. }
-            | Reading::Sum { .. }
-            | Reading::Distinct { .. } => unknown("history is not looked up"),
+            past => {
+                let Source { turn, authentic, .. } = self;
+                let own = |field| self.field(field);
+                history::fact(turn.lookups.history.as_ref(), &authentic.envelope.action, past, own, turn.now)
+            }
         }
     }
 

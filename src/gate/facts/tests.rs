@@ -176,7 +176,7 @@ fn all<'a>(
     authentic: &'a Authentic,
 ) -> BTreeMap<&'static str, Fact<'a>> {
     let lookups = Box::leak(Box::new(Lookups::default()));
-    let turn = Turn { state, rules, lookups, now: at(NOW), seq: 7 };
+    let turn = Turn { state, rules, lookups, now: at(NOW), seq: 7, granted: None };
     let action = authentic.envelope.action.as_str();
     let fields = FIELDS.iter().filter(|field| field.actions.is_empty() || field.actions.contains(&action));
     let readings: Vec<Reading> = fields.map(Reading::Field).collect();
@@ -263,17 +263,17 @@ fn ruled_actions_are_those_of_the_actions_table() {
         .filter(|name| !later.iter().any(|head| name.starts_with(head)))
         .collect();
     let ruled: Vec<&str> =
-        ACTIONS.iter().filter(|rule| rule.rules_apply.as_str() != "no").map(|rule| rule.name).collect();
+        ACTIONS.iter().filter(|rule| rule.rules_apply != actions::Rules::No).map(|rule| rule.name).collect();
     assert_eq!(there.iter().collect::<BTreeSet<_>>(), ruled.iter().collect::<BTreeSet<_>>());
     for (name, expect) in [
-        ("order.submit", "entries"),
-        ("control.apply", "unless it only makes safer"),
-        ("order.cancel", "no"),
-        ("order.tighten_stop", "no"),
-        ("council.verdict", "no"),
-        ("halt.clear", "no"),
+        ("order.submit", actions::Rules::Entries),
+        ("control.apply", actions::Rules::UnlessSafer),
+        ("order.cancel", actions::Rules::No),
+        ("order.tighten_stop", actions::Rules::No),
+        ("council.verdict", actions::Rules::No),
+        ("halt.clear", actions::Rules::No),
     ] {
-        assert_eq!(actions::find(name).unwrap().rules_apply.as_str(), expect, "{name}");
+        assert_eq!(actions::find(name).unwrap().rules_apply, expect, "{name}");
     }
 }
 
@@ -333,7 +333,7 @@ fn ratio(part: Amount, whole: Amount) -> Amount {
 #[test]
 fn another_size_changes_only_what_depends_on_it() {
     let (rules, state, lookups) = (rulebook(), full(), Lookups::default());
-    let turn = Turn { state: &state, rules: &rules, lookups: &lookups, now: at(NOW), seq: 7 };
+    let turn = Turn { state: &state, rules: &rules, lookups: &lookups, now: at(NOW), seq: 7, granted: None };
     let order = request("order.submit", ORDER);
     let fields = FIELDS.iter().filter(|field| field.actions.contains(&"order.submit"));
     let readings: Vec<Reading> = fields.map(Reading::Field).collect();

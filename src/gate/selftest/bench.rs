@@ -89,8 +89,14 @@ impl Scratch {
             Payload::Tighten(_) => "order.tighten_stop",
             _ => "order.submit",
         };
-        let turn =
-            Turn { state: &self.state, rules: &self.rules, lookups: &self.lookups, now: self.now, seq: SEQ };
+        let turn = Turn {
+            state: &self.state,
+            rules: &self.rules,
+            lookups: &self.lookups,
+            now: self.now,
+            seq: SEQ,
+            granted: None,
+        };
         let rule = actions::find(action)?;
         let body = Body { rule, payload: self.ask.clone() };
         let envelope = Envelope {

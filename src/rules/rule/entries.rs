@@ -49,6 +49,16 @@ impl Entries {
         self.0.entry(set).or_default().entry(value).or_default().push(entry);
     }
 
+    /// Takes out what came in for this task, or for everything.
+    pub fn remove(&mut self, set: &SetName, value: &str, task: Option<&RequestId>) {
+        let Some(values) = self.0.get_mut(set) else { return };
+        if let Some(entries) = values.get_mut(value) {
+            entries.retain(|entry| entry.task.as_ref() != task);
+        }
+        values.retain(|_, entries| !entries.is_empty());
+        self.0.retain(|_, values| !values.is_empty());
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&SetName, &str, &Entry)> {
         self.0.iter().flat_map(|(set, values)| {

@@ -1,0 +1,325 @@
+//! `spoolgate approvals`: requests that rules hold, and what people say of them. `spoolgate grants`: values that are in a
+//! set for one task.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Serialize;
+use spoolgate::gate::approvals::Hold;
+use spoolgate::gate::record::{CheckRow, Record};
+use spoolgate::home::read::View;
+use spoolgate::wire::approvals::HoldId;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::{Principal, RequestId, SetName};
+use spoolgate::wire::time::Time;
+
+use super::handover::{self, Person};
+use super::look;
+use super::output::{Output, plain};
+
+/// The commands.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Show what is held.
+    #[command(
+        after_help = "Examples:\n  spoolgate approvals list\n  spoolgate --format json approvals list | jq -r .id"
+    )]
+    List,
+    /// Show a held request with everything that was checked.
+    #[command(
+        after_help = "Examples:\n  spoolgate approvals show h-42\n  spoolgate --format json approvals show h-42 | jq .payload"
+    )]
+    Show {
+        /// Its name.
+        #[arg(value_parser = read_id)]
+        id: HoldId,
+    },
+    /// Have it decided again, with the rules satisfied that hold it. Everything else is checked as things stand.
+    #[command(
+        after_help = "Examples:\n  spoolgate approvals grant h-42\n  spoolgate approvals grant h-42 --remember --reason \"known payee\""
+    )]
+    Grant(GrantArgs),
+    /// Refuse it.
+    #[command(after_help = "Examples:\n  spoolgate approvals deny h-42 --reason \"not this one\"")]
+    Deny(DenyArgs),
+}
+
+/// Grant a held request.
+#[derive(clap::Args)]
+pub struct GrantArgs {
+    /// Its name.
+    #[arg(value_parser = read_id)]
+    id: HoldId,
+    /// Put what the rules did not find in their sets into those that grow on approval.
+    #[arg(long)]
+    remember: bool,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Deny a held request.
+#[derive(clap::Args)]
+pub struct DenyArgs {
+    /// Its name.
+    #[arg(value_parser = read_id)]
+    id: HoldId,
+    /// Why.
+    #[arg(long)]
+    reason: Option<String>,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Values of tasks.
+#[derive(clap::Subcommand)]
+pub enum Grants {
+    /// Show what came into sets while the gate ran.
+    #[command(
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate --format json grants list | jq -r .value"
+    )]
+    List,
+    /// Put a value into a set for one task.
+    #[command(
+        after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
+    )]
+    Add(AddArgs),
+    /// Take it out again.
+    #[command(
+        after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task task-001\n  spoolgate grants end --set payees --value DE00123"
+    )]
+    End(EndArgs),
+}
+
+/// Put a value into a set for one task.
+#[derive(clap::Args)]
+pub struct AddArgs {
+    /// The set; its file says `grows: on_approval`.
+    #[arg(long, value_parser = SetName::parse)]
+    set: SetName,
+    /// The value.
+    #[arg(long)]
+    value: String,
+    /// The task, by the id of its root request.
+    #[arg(long, value_parser = RequestId::parse)]
+    task: RequestId,
+    /// Until when, RFC 3339 UTC.
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    until: Time,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Take a value out of a set.
+#[derive(clap::Args)]
+pub struct EndArgs {
+    /// The set.
+    #[arg(long, value_parser = SetName::parse)]
+    set: SetName,
+    /// The value.
+    #[arg(long)]
+    value: String,
+    /// The task; absent: what was approved for everything.
+    #[arg(long, value_parser = RequestId::parse)]
+    task: Option<RequestId>,
+    #[command(flatten)]
+    by: Person,
+}
+
+fn read_id(text: &str) -> Result<HoldId, String> {
+    HoldId::parse(text)
+        .ok_or_else(|| "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned())
+}
+
+/// A held request with what its line says.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    hold: &'a Hold,
+    payload: Option<String>,
+    checks: &'a [CheckRow],
+}
+
+/// A value in a set.
+#[derive(Serialize)]
+struct InSet<'a> {
+    set: &'a SetName,
+    value: &'a str,
+    task: Option<&'a RequestId>,
+    until: Option<Time>,
+    by: &'a Principal,
+}
+
+fn find(view: &View, id: HoldId) -> Result<&Hold> {
+    match view.state.approvals.get(id) {
+        Some(hold) => Ok(hold),
+        None => bail!("no request is held as {id}, or not any more; `spoolgate approvals list` shows all"),
+    }
+}
+
+/// Runs a command.
+pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
+    let (view, now) = look::view(home)?;
+    match command {
+        Command::List => list(&view, now, output),
+        Command::Show { id } => show(&view, find(&view, *id)?, output),
+        Command::Grant(args) => {
+            let hold = find(&view, args.id)?;
+            let mut payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256});
+            if args.remember {
+                payload["remember"] = true.into();
+            }
+            say(home, hold, "approval.grant", payload, args.reason.as_deref(), &args.by, output)
+        }
+        Command::Deny(args) => {
+            let hold = find(&view, args.id)?;
+            let payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256});
+            say(home, hold, "approval.deny", payload, args.reason.as_deref(), &args.by, output)
+        }
+    }
+}
+
+fn say(
+    home: &Path,
+    hold: &Hold,
+    action: &str,
+    mut payload: serde_json::Value,
+    reason: Option<&str>,
+    by: &Person,
+    output: &Output,
+) -> Result<Exit> {
+    if let (Some(reason), Some(object)) = (reason, payload.as_object_mut()) {
+        object.insert("reason".to_owned(), reason.into());
+    }
+    let done = match action {
+        "approval.grant" => "granted and decided again",
+        _ => "denied",
+    };
+    handover::administer(home, &by.person, action, &payload, output, |answer| {
+        format!(
+            "{} is {done}; `spoolgate explain {}` says what came of it (ledger line {})",
+            hold.id, hold.request_id, answer.audit_ref
+        )
+    })
+}
+
+fn list(view: &View, now: Time, output: &Output) -> Result<Exit> {
+    if output.is_json() {
+        view.state.approvals.iter().try_for_each(|hold| output.json(hold))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> = view
+        .state
+        .approvals
+        .iter()
+        .map(|hold| {
+            let rules: Vec<&str> = hold.rules.iter().map(|rule| rule.as_str()).collect();
+            let expires =
+                if hold.expires_at <= now { "over".to_owned() } else { hold.expires_at.to_string() };
+            let texts = [hold.source.to_string(), hold.action.clone(), hold.request_id.to_string()];
+            [vec![hold.id.to_string()], texts.to_vec(), vec![rules.join(", "), expires]].concat()
+        })
+        .collect();
+    output.table(&["id", "source", "action", "request", "held by", "until"], &[], &rows)?;
+    Ok(Exit::Success)
+}
+
+fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
+    let Some(Record::Decision(line)) = view.record(hold.id.0)? else {
+        bail!("ledger line {} cannot be read", hold.id.0)
+    };
+    let payload = match line.payload.clone() {
+        Some(payload) => Some(payload),
+        None => view.payload(hold.id.0)?,
+    };
+    if output.is_json() {
+        output.json(&Shown { hold, payload, checks: &line.checks })?;
+        return Ok(Exit::Success);
+    }
+    let rules: Vec<&str> = hold.rules.iter().map(|rule| rule.as_str()).collect();
+    let rows: Vec<Vec<String>> = [
+        ("id", hold.id.to_string()),
+        ("source", hold.source.to_string()),
+        ("request", hold.request_id.to_string()),
+        ("action", hold.action.clone()),
+        ("payload", plain(&payload.unwrap_or_else(|| "(lost)".to_owned()))),
+        ("sha256", hold.request_sha256.clone()),
+        ("held by", rules.join(", ")),
+        ("since", hold.held_at.to_string()),
+        ("until", hold.expires_at.to_string()),
+    ]
+    .into_iter()
+    .map(|(name, value)| vec![name.to_owned(), value])
+    .collect();
+    output.table(&["what", ""], &[], &rows)?;
+    let checks: Vec<Vec<String>> = line
+        .checks
+        .iter()
+        .map(|row| {
+            let passed = if row.passed { "yes" } else { "no" };
+            let reason = row.reason.as_deref().map_or_else(|| "-".to_owned(), plain);
+            vec![plain(&row.name), passed.to_owned(), plain(&row.source), reason]
+        })
+        .collect();
+    output.table(&["check", "passed", "source", "why"], &[], &checks)?;
+    Ok(Exit::Success)
+}
+
+/// Runs a command about values of tasks.
+pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit> {
+    match command {
+        Grants::List => {
+            let (view, _) = look::view(home)?;
+            list_entries(&view, output)
+        }
+        Grants::Add(AddArgs { set, value, task, until, by }) => {
+            let payload = serde_json::json!({"set": set, "value": value, "task": task, "expires_at": until});
+            handover::administer(home, &by.person, "grant.add", &payload, output, |answer| {
+                format!(
+                    "`{value}` is in set `{set}` for task {task} until {until} (ledger line {})",
+                    answer.audit_ref
+                )
+            })
+        }
+        Grants::End(EndArgs { set, value, task, by }) => {
+            let mut payload = serde_json::json!({"set": set, "value": value});
+            if let (Some(task), Some(object)) = (task, payload.as_object_mut()) {
+                object.insert("task".to_owned(), task.as_str().into());
+            }
+            handover::administer(home, &by.person, "grant.end", &payload, output, |answer| {
+                format!("`{value}` is out of set `{set}` (ledger line {})", answer.audit_ref)
+            })
+        }
+    }
+}
+
+fn list_entries(view: &View, output: &Output) -> Result<Exit> {
+    let all = view.state.entries.iter().map(|(set, value, entry)| InSet {
+        set,
+        value,
+        task: entry.task.as_ref(),
+        until: entry.until,
+        by: &entry.by,
+    });
+    if output.is_json() {
+        all.into_iter().try_for_each(|entry| output.json(&entry))?;
+        return Ok(Exit::Success);
+    }
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    let rows: Vec<Vec<String>> = all
+        .map(|InSet { set, value, task, until, by }| {
+            let task = or_dash(task.map(ToString::to_string));
+            vec![
+                set.to_string(),
+                plain(value),
+                task,
+                or_dash(until.map(|until| until.to_string())),
+                by.to_string(),
+            ]
+        })
+        .collect();
+    output.table(&["set", "value", "task", "until", "by"], &[], &rows)?;
+    Ok(Exit::Success)
+}

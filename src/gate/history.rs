@@ -1,0 +1,410 @@
+//! What a sender had accepted before, as `history.*` and `first_seen` read it. The values of a request are taken from its
+//! payload when its line is folded, whatever rules were in force then: a rule of today sees what was accepted yesterday.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::actions::Lane;
+use super::record::{Decision, Status};
+use crate::rules::rule::field::{self, Field, Kind};
+use crate::rules::rule::ruleset::WINDOW_S_MAX;
+use crate::rules::rule::{Fact, Program, Reading, Value};
+use crate::wire::amount::Amount;
+use crate::wire::ids::Principal;
+use crate::wire::time::Time;
+
+/// Requests of a window that are looked at; of more nobody says anything.
+pub const ROWS_MAX: usize = 5000;
+/// Texts longer than this are kept as their beginning: what differs only behind it counts as the same. Bytes.
+const VALUE_BYTES_MAX: usize = 300;
+/// Values of one field of one request that are kept.
+const VALUES_MAX: usize = 100;
+/// How long requests are kept for windows, milliseconds.
+pub const KEPT_MS: i64 = WINDOW_S_MAX as i64 * 1000;
+/// A batch may last so long: what is fetched begins so much before the window. Milliseconds.
+const MARGIN_MS: i64 = 3_600_000;
+
+/// Fields that a history is kept of, by action, with where they stand in its payload.
+const HISTORIC: &[(&[&str], &[(&str, &[&str])])] = &[
+    (
+        &["order.submit"],
+        &[
+            ("order.symbol", &["symbol"]),
+            ("order.side", &["side"]),
+            ("order.size", &["size"]),
+            ("order.thesis", &["thesis_slug"]),
+            ("strategy.name", &["strategy"]),
+        ],
+    ),
+    (&["council.request"], &[("council.change_type", &["change_type"]), ("council.proposer", &["proposer"])]),
+    (
+        &["control.apply"],
+        &[
+            ("control.action", &["action"]),
+            ("control.concern", &["concern_id"]),
+            ("control.target", &["target_strategy_id"]),
+        ],
+    ),
+    (
+        &["admission.evaluate", "admission.admit"],
+        &[
+            ("admission.tenant", &["envelope.tenant_id"]),
+            ("admission.surface", &["envelope.surface_id"]),
+            ("admission.profile", &["envelope.policy_profile_id"]),
+            ("admission.payload_kind", &["envelope.payload_kind"]),
+            ("admission.capability", &["envelope.causality.capability_id"]),
+        ],
+    ),
+    (
+        &["email.send", "email.draft"],
+        &[("payload.to", &["to"]), ("payload.cc", &["cc"]), ("payload.recipients", &["to", "cc"])],
+    ),
+    (
+        &["calendar.create", "calendar.update"],
+        &[("payload.attendees", &["attendees"]), ("payload.calendarId", &["calendarId"])],
+    ),
+    (&["finance.fetch_transactions"], &[("payload.accountId", &["accountId"])]),
+    (
+        &["service.api_call"],
+        &[
+            ("payload.service", &["service"]),
+            ("payload.endpoint", &["endpoint"]),
+            ("payload.method", &["method"]),
+        ],
+    ),
+];
+
+/// Values by field: numbers as texts, texts as they are compared.
+pub type Values = BTreeMap<String, Vec<String>>;
+
+/// Where the values of an action's fields stand; none: no history is kept of the action.
+fn paths(action: &str) -> Option<&'static [(&'static str, &'static [&'static str])]> {
+    HISTORIC.iter().find(|(actions, _)| actions.contains(&action)).map(|(_, fields)| *fields)
+}
+
+/// Whether a history is kept of a field.
+pub fn is_kept(action: &str, name: &str) -> bool {
+    paths(action).is_some_and(|fields| fields.iter().any(|(field, _)| *field == name))
+}
+
+/// A request as the index keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its line.
+    pub seq: u64,
+    /// When it was accepted.
+    pub at: Time,
+    /// Its values; none: its payload is not in the line.
+    pub values: Option<Values>,
+}
+
+/// What is asked of the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Query {
+    /// Whose requests.
+    pub source: String,
+    /// Of which action.
+    pub action: String,
+    /// How far back, milliseconds; none: no window is read.
+    pub window_ms: Option<i64>,
+    /// Values whose first time is asked for: field and value.
+    pub firsts: Vec<(&'static str, String)>,
+}
+
+impl Query {
+    /// From when on requests are fetched.
+    pub fn since(&self, now: Time) -> Option<Time> {
+        self.window_ms.map(|window_ms| now.plus_ms(window_ms.saturating_add(MARGIN_MS).saturating_neg()))
+    }
+}
+
+/// What the index says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// Requests, newest first, at most [`ROWS_MAX`] + 1.
+    pub rows: Vec<Row>,
+    /// Those of the asked values that were accepted before.
+    pub known: BTreeSet<(&'static str, String)>,
+}
+
+impl History {
+    /// This with what another index knows, which may know some of the same lines.
+    pub fn with(mut self, other: History) -> History {
+        self.rows.extend(other.rows);
+        self.rows.sort_by_key(|row| std::cmp::Reverse((row.at, row.seq)));
+        self.rows.dedup_by_key(|row| row.seq);
+        self.known.extend(other.known);
+        self
+    }
+}
+
+/// What the rules of a program want to know of the past; none: nothing.
+pub fn query(program: &Program, source: &Principal, action: &str, payload: &str) -> Option<Query> {
+    let mut query = Query { source: source.to_string(), action: action.to_owned(), ..Query::default() };
+    let mut own = None;
+    for reading in &program.readings {
+        match reading {
+            Reading::Field(_) => {}
+            Reading::FirstSeen(field) => {
+                let values = own.get_or_insert_with(|| values(action, payload));
+                let found = values.get(field.name).into_iter().flatten();
+                query.firsts.extend(found.map(|value| (field.name, value.clone())));
+                query.window_ms = query.window_ms.or(Some(0));
+            }
+            Reading::Count { window_s }
+            | Reading::Sum { window_s, .. }
+            | Reading::Distinct { window_s, .. } => {
+                let window_ms = i64::from(*window_s).saturating_mul(1000);
+                query.window_ms = query.window_ms.max(Some(window_ms));
+            }
+        }
+    }
+    query.window_ms.is_some().then_some(query)
+}
+
+/// What of a line belongs to the history of its sender's requests: sender, action, values.
+pub fn of_line(decision: &Decision) -> Option<(&str, &str, Option<Values>)> {
+    let (source, action) = (decision.source.as_deref()?, decision.action.as_deref()?);
+    let is_accepted = decision.status == Status::Success
+        && decision.metadata.replay_of.is_none()
+        // Exits are nobody's to count: no rule is asked about them.
+        && decision.lane != Lane::Protected;
+    paths(action).filter(|_| is_accepted)?;
+    Some((source, action, decision.payload.as_deref().map(|payload| values(action, payload))))
+}
+
+/// The historic values of a payload.
+pub fn values(action: &str, payload: &str) -> Values {
+    let mut found = Values::new();
+    for (name, sources) in paths(action).unwrap_or_default() {
+        let Some(field) = field::find(name) else { continue };
+        let mut of_field: Vec<String> = Vec::new();
+        for path in *sources {
+            let texts = at(payload, path);
+            of_field.extend(texts.iter().filter_map(|text| kept(field.kind, text)));
+        }
+        of_field.truncate(VALUES_MAX);
+        if !of_field.is_empty() {
+            found.insert((*name).to_owned(), of_field);
+        }
+    }
+    found
+}
+
+/// Texts at a path: a text, a number, or the texts of an array.
+fn at(payload: &str, path: &str) -> Vec<String> {
+    let mut text = payload;
+    for name in path.split('.') {
+        let members: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(text).ok();
+        match members.and_then(|members| members.get(name).map(|value| value.get())) {
+            Some(value) => text = value,
+            None => return Vec::new(),
+        }
+    }
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Read {
+        One(String),
+        Many(Vec<String>),
+    }
+    match serde_json::from_str(text) {
+        Ok(Read::One(one)) => vec![one],
+        Ok(Read::Many(many)) => many,
+        Err(_) => vec![text.to_owned()],
+    }
+}
+
+/// A value as it is kept and compared; none: it is no value of this kind.
+fn kept(kind: Kind, text: &str) -> Option<String> {
+    if kind.is_number() {
+        return Amount::parse_wire(text).ok().map(|number| number.to_string());
+    }
+    let mut folded = kind.fold(text)?.into_owned();
+    let end = (0..=VALUE_BYTES_MAX.min(folded.len())).rev().find(|end| folded.is_char_boundary(*end));
+    folded.truncate(end.unwrap_or(0));
+    Some(folded)
+}
+
+const NOT_LOOKED_UP: &str = "history is not looked up";
+const NOT_KEPT: &str = "no history is kept of this field";
+const TOO_MANY: &str = "more requests were accepted within the window than are looked at";
+const NOT_IN_LINE: &str = "the values of an earlier request are not in its ledger line";
+const NOT_EXACT: &str = "the sum cannot be held exactly";
+
+/// What a reading of the past comes to. `own` is the value of its field in the present request.
+pub fn fact<'a>(
+    history: Option<&History>,
+    action: &str,
+    reading: &Reading,
+    own: impl FnOnce(&'static Field) -> Fact<'a>,
+    now: Time,
+) -> Fact<'a> {
+    let unknown = |why: &'static str| Fact::Unknown(why.into());
+    let Some(history) = history else { return unknown(NOT_LOOKED_UP) };
+    let of = match reading {
+        Reading::Field(field) => return own(field),
+        Reading::Count { .. } => None,
+        Reading::FirstSeen(of) | Reading::Sum { of, .. } | Reading::Distinct { of, .. } => Some(*of),
+    };
+    if of.is_some_and(|of| !is_kept(action, of.name)) {
+        return unknown(NOT_KEPT);
+    }
+    let window_s = match reading {
+        Reading::Count { window_s } | Reading::Sum { window_s, .. } | Reading::Distinct { window_s, .. } => {
+            *window_s
+        }
+        Reading::Field(_) | Reading::FirstSeen(_) => 0,
+    };
+    let from = now.plus_ms(i64::from(window_s).saturating_mul(-1000));
+    // After exactly the window a request counts no more. One of a later time, of before a clock was set back, counts.
+    let within: Vec<&Row> = history.rows.iter().filter(|row| row.at > from).collect();
+    if within.len() > ROWS_MAX {
+        return unknown(TOO_MANY);
+    }
+    match (reading, of) {
+        (Reading::FirstSeen(_), Some(of)) => first_seen(history, of, &own(of)),
+        (Reading::Sum { .. }, Some(of)) => sum(&within, of, &own(of)),
+        (Reading::Distinct { .. }, Some(of)) => distinct(&within, of, &own(of)),
+        _ => Fact::number(Amount::from_i64(i64::try_from(within.len()).unwrap_or(i64::MAX))),
+    }
+}
+
+fn first_seen<'a>(history: &History, of: &'static Field, own: &Fact<'_>) -> Fact<'a> {
+    let is_new = |value: &Value<'_>| match value {
+        // What cannot be compared was never seen.
+        Value::Text(text) => {
+            kept(of.kind, text).is_none_or(|value| !history.known.contains(&(of.name, value)))
+        }
+        Value::Number(_) | Value::Flag(_) => true,
+    };
+    match own {
+        Fact::Known(value) => Fact::flag(is_new(value)),
+        Fact::Many(values) => Fact::flag(values.iter().any(is_new)),
+        Fact::Absent => Fact::Absent,
+        Fact::Unknown(why) => Fact::Unknown(why.to_string().into()),
+    }
+}
+
+fn sum<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
+    let unknown = |why: &'static str| Fact::Unknown(why.into());
+    let mut sum = match own {
+        Fact::Known(Value::Number(number)) => *number,
+        Fact::Absent => Amount::ZERO,
+        Fact::Unknown(why) => return Fact::Unknown(why.to_string().into()),
+        Fact::Known(_) | Fact::Many(_) => return unknown(NOT_EXACT),
+    };
+    for row in within {
+        let Some(values) = &row.values else { return unknown(NOT_IN_LINE) };
+        for value in values.get(of.name).into_iter().flatten() {
+            let added = Amount::parse_exact(value).ok().and_then(|value| sum.checked_add(value));
+            match added {
+                Some(added) => sum = added,
+                None => return unknown(NOT_EXACT),
+            }
+        }
+    }
+    Fact::number(sum)
+}
+
+fn distinct<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
+    let mut values: BTreeSet<String> = BTreeSet::new();
+    let one = |value: &Value<'_>| match value {
+        Value::Text(text) => kept(of.kind, text),
+        Value::Number(number) => Some(number.normalized().to_string()),
+        Value::Flag(flag) => Some(flag.to_string()),
+    };
+    let unknown = |why: &'static str| Fact::Unknown(why.into());
+    let own: Option<Vec<String>> = match own {
+        Fact::Known(value) => one(value).map(|value| vec![value]),
+        Fact::Many(values) => values.iter().map(one).collect(),
+        Fact::Absent => Some(Vec::new()),
+        Fact::Unknown(why) => return Fact::Unknown(why.to_string().into()),
+    };
+    match own {
+        Some(own) => values.extend(own),
+        None => return unknown("a value of this request cannot be compared"),
+    }
+    for row in within {
+        let Some(found) = &row.values else { return unknown(NOT_IN_LINE) };
+        let found = found.get(of.name).into_iter().flatten();
+        values.extend(found.map(|value| match Amount::parse_exact(value) {
+            Ok(number) if of.kind.is_number() => number.normalized().to_string(),
+            _ => value.clone(),
+        }));
+    }
+    Fact::number(Amount::from_i64(i64::try_from(values.len()).unwrap_or(i64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at_s(seconds: i64) -> Time {
+        Time::from_ms(1_772_000_000_000 + seconds * 1000).unwrap()
+    }
+
+    fn row(seconds: i64, size: &str) -> Row {
+        let payload = format!(r#"{{"symbol":"BTC-USD","size":{size},"strategy":"trend"}}"#);
+        Row { seq: 0, at: at_s(seconds), values: Some(values("order.submit", &payload)) }
+    }
+
+    fn size() -> &'static Field {
+        field::find("order.size").unwrap()
+    }
+
+    fn ask(history: &History, reading: &Reading, own: &str) -> Fact<'static> {
+        let own = Amount::parse_exact(own).unwrap();
+        fact(Some(history), "order.submit", reading, |_| Fact::number(own), at_s(1000))
+    }
+
+    fn number(text: &str) -> Fact<'static> {
+        Fact::number(Amount::parse_exact(text).unwrap())
+    }
+
+    #[test]
+    fn a_request_counts_until_exactly_its_window_has_passed() {
+        let history = History {
+            rows: vec![row(1000, "1"), row(941, "\"0.30\""), row(940, "5"), row(939, "7")],
+            ..History::default()
+        };
+        for (window_s, count, sum) in
+            [(1, "1", "2"), (59, "1", "2"), (60, "2", "2.30"), (61, "3", "7.30"), (62, "4", "14.30")]
+        {
+            assert_eq!(ask(&history, &Reading::Count { window_s }, "1"), number(count), "{window_s}");
+            assert_eq!(ask(&history, &Reading::Sum { of: size(), window_s }, "1"), number(sum), "{window_s}");
+        }
+        assert_eq!(ask(&history, &Reading::Distinct { of: size(), window_s: 62 }, "1.0"), number("4"));
+    }
+
+    #[test]
+    fn what_cannot_be_told_is_unknown() {
+        let sum = Reading::Sum { of: size(), window_s: 100 };
+        let is_unknown =
+            |history: &History, reading: &Reading| matches!(ask(history, reading, "1"), Fact::Unknown(_));
+        let lost = History { rows: vec![Row { seq: 0, at: at_s(1000), values: None }], ..History::default() };
+        assert!(is_unknown(&lost, &sum));
+        assert_eq!(ask(&lost, &Reading::Count { window_s: 100 }, "1"), number("1"));
+        let huge = "79228162514264337593543950335";
+        let over = History { rows: vec![row(1000, &format!("\"{huge}\""))], ..History::default() };
+        assert!(is_unknown(&over, &sum));
+        for (rows, expect) in [(ROWS_MAX, false), (ROWS_MAX + 1, true)] {
+            let many = History { rows: vec![row(1000, "1"); rows], ..History::default() };
+            assert_eq!(is_unknown(&many, &Reading::Count { window_s: 100 }), expect);
+        }
+        let price = Reading::Sum { of: field::find("order.price").unwrap(), window_s: 100 };
+        assert!(is_unknown(&History::default(), &price), "no history is kept of prices");
+        assert!(matches!(fact(None, "order.submit", &sum, |_| number("1"), at_s(0)), Fact::Unknown(_)));
+    }
+
+    #[test]
+    fn every_field_with_a_history_is_a_field_of_its_action() {
+        for (actions, fields) in HISTORIC {
+            for (name, _) in *fields {
+                let field = field::find(name).unwrap_or_else(|| panic!("{name}"));
+                assert!(actions.iter().all(|action| field.actions.contains(action)), "{name}");
+            }
+        }
+    }
+}

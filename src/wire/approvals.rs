@@ -1,0 +1,101 @@
+//! Payloads of people about held requests and task grants, and the name of a hold.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use super::ids::{RequestId, SetName};
+use super::time::Time;
+
+/// Name of a held request: `h-<seq of the line that holds it>`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HoldId(pub u64);
+
+impl HoldId {
+    /// Reads `h-<seq>`; none for anything else, leading zeros included.
+    pub fn parse(text: &str) -> Option<HoldId> {
+        let digits = text.strip_prefix("h-")?;
+        let is_plain = digits == "0" || !digits.starts_with('0');
+        let are_digits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse().ok().filter(|_| is_plain && are_digits).map(HoldId)
+    }
+}
+
+impl fmt::Display for HoldId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "h-{}", self.0)
+    }
+}
+
+impl Serialize for HoldId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for HoldId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HoldId, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        HoldId::parse(&text).ok_or_else(|| de::Error::custom("a held request is named as `h-12`"))
+    }
+}
+
+/// `approval.grant`: a held request is decided again, with what held it satisfied.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantApproval {
+    /// Which one.
+    pub id: HoldId,
+    /// SHA-256 of its signing string, hex: what was looked at is what is approved.
+    pub request_sha256: String,
+    /// Why.
+    #[serde(default, deserialize_with = "present")]
+    pub reason: Option<String>,
+    /// Whether what the holding rules found in none of their sets comes into those that grow on approval.
+    #[serde(default)]
+    pub remember: bool,
+}
+
+/// `approval.deny`: a held request is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DenyApproval {
+    /// Which one.
+    pub id: HoldId,
+    /// SHA-256 of its signing string, hex.
+    pub request_sha256: String,
+    /// Why.
+    #[serde(default, deserialize_with = "present")]
+    pub reason: Option<String>,
+}
+
+/// `grant.add`: a value is in a set for one task.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AddGrant {
+    /// The set; it grows on approval.
+    pub set: SetName,
+    /// The value.
+    pub value: String,
+    /// The task, by the id of its root request.
+    pub task: RequestId,
+    /// Until when.
+    pub expires_at: Time,
+}
+
+/// `grant.end`: it is no more.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndGrant {
+    /// The set.
+    pub set: SetName,
+    /// The value.
+    pub value: String,
+    /// The task; absent: what was approved for everything.
+    #[serde(default, deserialize_with = "present")]
+    pub task: Option<RequestId>,
+}
+
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
