@@ -374,7 +374,7 @@ fn cases_that_do_not_hold_say_why() {
         (
             "    expect: accept\n    rules: []\n    why: because\n".to_owned(),
             2,
-            "x.yaml:6: unknown field `why`",
+            "x.yaml:6: cases[0]: unknown field `why`",
         ),
         ("    expect: refuse\n    rules: []\n".to_owned(), 2, "unknown variant `refuse`"),
         (
@@ -394,7 +394,7 @@ fn cases_that_do_not_hold_say_why() {
     checkout.write("tests/x.yaml", &format!("cases:\n{}", two.concat()));
     let done = checkout.run("test", &[]);
     ends(&done, 2);
-    assert!(err(&done).contains("x.yaml:5: `twice`: a case of this name stands above"), "{}", err(&done));
+    assert!(err(&done).contains("x.yaml:6: `twice`: a case of this name stands above"), "{}", err(&done));
 }
 
 #[test]

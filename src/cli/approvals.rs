@@ -34,7 +34,7 @@ pub enum Command {
         #[arg(value_parser = read_id)]
         id: HoldId,
     },
-    /// Have it decided again, with the rules satisfied that hold it. Everything else is checked as things stand.
+    /// Have it decided again with the rules satisfied that hold it; the rest as things stand.
     #[command(
         after_help = "Examples:\n  spoolgate approvals grant h-42\n  spoolgate approvals grant h-42 --remember --reason \"known payee\""
     )]

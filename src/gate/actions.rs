@@ -117,8 +117,7 @@ pub enum Rules {
 }
 
 impl Rules {
-    /// As the table of the docs has it.
-    pub fn as_str(self) -> &'static str {
+    fn as_str(self) -> &'static str {
         match self {
             Rules::Refuses => "yes",
             Rules::Entries => "entries",

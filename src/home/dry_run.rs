@@ -13,6 +13,7 @@ use crate::gate::prepare::{Authentic, Keyring as _, Origin, Unverified};
 use crate::gate::record::{Decision, Event, Record};
 use crate::gate::{Change, Delivery, Lookups, Prepared, council, decide, prepare};
 use crate::host::keyring::{CachedKeyring, SqliteKeyring};
+use crate::ledger::log::Position;
 use crate::rules::Rulebook;
 use crate::rules::load::HALT_FILE;
 use crate::state::fold::{Outstanding, fold};
@@ -201,6 +202,10 @@ impl Trial {
             lookups.lineage = self.lineage(query)?;
         }
         for store in view.stores() {
+            if let Some(query) = &needs.history {
+                let known = lookups.history.take().unwrap_or_default();
+                lookups.history = Some(known.with(store.history(query, self.now)?));
+            }
             if let Some((bridge, exec_id)) = &needs.report {
                 lookups.booked_in = lookups.booked_in.or(store.booked_in(bridge, exec_id)?);
             }
@@ -228,22 +233,22 @@ impl Trial {
         Ok(lookups)
     }
 
-    /// Where a task stands. A tree that has grown since the last snapshot is in two indexes, neither of which knows all
-    /// of it.
+    /// Where a task stands. The index on disk knows it, but for what a gate that died has not put into it.
     fn lineage(&self, query: &Query) -> Result<Lineage, HomeError> {
-        let mut found = Lineage::default();
-        for store in self.view.stores() {
-            let lineage = store.lineage(query)?;
-            if lineage == Lineage::default() {
-                continue;
-            }
-            if found != Lineage::default() {
-                let what = "the running gate is at work on this task's tree; try again when it is idle";
-                return Err(HomeError::Unsettled(what.to_owned()));
-            }
-            found = lineage;
+        let View { on_disk, newest, position, .. } = &self.view;
+        let Some(on_disk) = on_disk else { return Ok(newest.lineage(query)?) };
+        let tip = on_disk.tip()?.and_then(|stored| Position::from_stored(&stored));
+        let is_whole = tip.is_some_and(|tip| tip.seq >= position.seq);
+        let (old, new) = (on_disk.lineage(query)?, newest.lineage(query)?);
+        if is_whole || new == Lineage::default() {
+            return Ok(old);
         }
-        Ok(found)
+        if old != Lineage::default() {
+            let what =
+                "the index is behind the ledger on this task's tree; `spoolgate run --until-idle` mends it";
+            return Err(HomeError::Unsettled(what.to_owned()));
+        }
+        Ok(new)
     }
 }
 

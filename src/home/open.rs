@@ -88,7 +88,7 @@ pub enum HomeError {
         /// What the system says.
         source: io::Error,
     },
-    /// Somebody looks while the gate is at work on the very thing.
+    /// What is asked cannot be told until a gate has run.
     #[error("{0}")]
     Unsettled(String),
     /// There is no home here.

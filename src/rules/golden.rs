@@ -37,6 +37,9 @@ pub enum Expect {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseFile {
+    /// Facts of every case that does not give them itself and whose action has them.
+    #[serde(default)]
+    pub facts: BTreeMap<String, Operand>,
     /// The cases.
     pub cases: Vec<Case>,
 }
@@ -192,6 +195,15 @@ pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
     }
     let file: CaseFile = yaml::read(path, text).map_err(|fault| vec![fault])?;
     let mut faults = Vec::new();
+    let is_field = |name: &str| {
+        field::find(name.strip_suffix("[]").unwrap_or(name))
+            .is_some_and(|it| it.is_many == name.ends_with("[]"))
+    };
+    for name in file.facts.keys().filter(|name| !is_field(name)) {
+        let message =
+            format!("fact `{name}` of the file: there is no such field; `spoolgate rules fields` lists them");
+        faults.push(RulebookError::new(path, line_from(text, name, 0).0, message));
+    }
     let mut names = BTreeSet::new();
     for (case, line) in file.cases.iter().zip(lines(text, &file)) {
         let mut fail =
@@ -262,7 +274,7 @@ pub fn try_file(
             rules: Vec::new(),
             faults: Vec::new(),
         };
-        match stated(case, program, computed) {
+        match stated(&file.facts, case, program, computed) {
             Err(faults) => tried.faults = faults,
             Ok(facts) => judge(rules, program, case, &facts, &mut tried, &mut report.coverage),
         }
@@ -297,7 +309,10 @@ fn judge(
         let not_given = guard.conditions.iter().map(|condition| condition.slot);
         let not_given: BTreeSet<usize> =
             not_given.filter(|slot| stated.get(*slot).is_some_and(Option::is_none)).collect();
-        for reading in not_given.into_iter().filter_map(|slot| program.readings.get(slot)) {
+        let is_looked_at = guard.status == RuleStatus::Active || case.shadow.is_some();
+        for reading in
+            not_given.into_iter().filter(|_| is_looked_at).filter_map(|slot| program.readings.get(slot))
+        {
             let name = name_of(reading);
             tried.faults.push(format!("rule `{}` reads `{name}`, which the case does not give", guard.id));
         }
@@ -408,6 +423,7 @@ pub fn time_of_day(minutes: Amount) -> String {
 
 /// The facts of a case, in the program's order; none: the case does not give it.
 fn stated(
+    usual: &BTreeMap<String, Operand>,
     case: &Case,
     program: &Program,
     computed: Computed<'_>,
@@ -443,6 +459,16 @@ fn stated(
     for (slot, reading) in program.readings.iter().enumerate() {
         let name = name_of(reading);
         let Some(fact) = facts.get_mut(slot) else { continue };
+        if !given.contains_key(name.as_str())
+            && fact.is_none()
+            && let Some(value) = usual.get(&name)
+        {
+            match parse(reading, value) {
+                Ok(usual) => *fact = Some(usual),
+                Err(why) => faults.push(format!("fact `{name}` of the file: {why}")),
+            }
+            continue;
+        }
         match given.remove(name.as_str()) {
             Some(_) if fact.is_some() => {
                 faults.push(format!("fact `{name}` comes from `request`, `as` or `at`; say it once"));

@@ -96,13 +96,16 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         None => facts::shipped()?,
     };
     let prices = prices(home);
+    let plainer =
+        |found: Option<Witness>| found.map(|witness| witness::plainer(&rulebook, &before, &after, &witness));
+    let (loosens, tightens) = (plainer(compared.loosens), plainer(compared.tightens));
     let view_of = |witness: &Option<Witness>| {
         witness.as_ref().map(|witness| view(&rulebook, &prices, &before, &after, witness))
     };
     let view = DiffView {
         direction: word(compared.direction),
-        loosens: view_of(&compared.loosens),
-        tightens: view_of(&compared.tightens),
+        loosens: view_of(&loosens),
+        tightens: view_of(&tightens),
         changed_rules: changed(&old, &new, is_rule),
         changed_sets: changed(&old, &new, is_set),
         not_compared: not_compared(&old, &new),
@@ -110,12 +113,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     };
     match output.is_json() {
         true => output.json(&view)?,
-        false => print(&view, &compared.loosens, &compared.tightens, output)?,
+        false => print(&view, &loosens, &tightens, output)?,
     }
     if let Some(path) = &args.witness {
         write_witness(path, view.loosens.as_ref().or(view.tightens.as_ref()), output)?;
     }
-    Ok(if compared.may_apply_itself() { Exit::Success } else { Exit::Refused })
+    let is_proved = matches!(compared.direction, Direction::Same | Direction::Tightening);
+    Ok(if is_proved { Exit::Success } else { Exit::Refused })
 }
 
 /// Files that are not the same in both, by path.

@@ -118,8 +118,8 @@ fn of_file(home: &Path, args: &Args, file: &Path, output: &Output) -> Result<Exi
     let none = Program::default();
     let (state, rules) = (&trial.view.state, &trial.view.rulebook);
     let program = rules.ruleset.programs.get(&action).unwrap_or(&none);
-    let turn =
-        Turn { state, rules, lookups: &lookups, now: trial.now, seq: trial.view.position.seq, granted: None };
+    let (now, seq) = (trial.now, trial.view.position.seq);
+    let turn = Turn { state, rules, lookups: &lookups, now, seq, granted: None };
     let facts = gate_facts::facts(&turn, authentic, &program.readings);
     let facts = facts.into_iter().map(Fact::into_owned).collect();
     let around = Around { now: trial.now, entries: &state.entries, task: None };

@@ -12,11 +12,13 @@ use spoolgate::rules::instruments::Instrument;
 use spoolgate::rules::principals::Role;
 use spoolgate::rules::proof::Witness;
 use spoolgate::rules::rule::entries::Entry;
+use spoolgate::rules::rule::field::Missing;
+use spoolgate::rules::rule::ruleset::missing;
 use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Value};
-use spoolgate::rules::strategies::Direction;
+use spoolgate::rules::strategies::{Direction, StrategyStatus};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId, Symbol};
+use spoolgate::wire::ids::{Principal, RequestId, StrategyName, Symbol};
 
 use super::facts;
 
@@ -63,6 +65,55 @@ impl Verdict {
             Some(Then::Reject) => "reject",
         }
     }
+}
+
+/// The same witness with as much of it usual as may be: nothing that can be left out, and a strategy that may enter.
+/// Both rulebooks do the same to it.
+pub fn plainer(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: &Witness) -> Witness {
+    let verdicts = |witness: &Witness| (Verdict::of(before, witness).then, Verdict::of(after, witness).then);
+    let wanted = verdicts(witness);
+    let mut plain = witness.clone();
+    let mut try_it = |facts: Vec<(Reading, Fact<'static>)>| {
+        let changed = Witness { facts, ..plain.clone() };
+        let is_same = verdicts(&changed) == wanted;
+        if is_same {
+            plain = changed;
+        }
+        is_same
+    };
+    let with = |facts: &[(Reading, Fact<'static>)], name: &str, fact: &Fact<'static>| {
+        let each = facts.iter().map(|(reading, old)| {
+            let is_meant = name_of(reading) == name;
+            (*reading, if is_meant { fact.clone() } else { old.clone() })
+        });
+        each.collect::<Vec<_>>()
+    };
+    let mut facts = witness.facts.clone();
+    for (reading, _) in witness.facts.iter().filter(|(reading, _)| missing(reading) == Missing::Absent) {
+        let left_out = with(&facts, &name_of(reading), &Fact::Absent);
+        if try_it(left_out.clone()) {
+            facts = left_out;
+        }
+    }
+    let active = rulebook.theses.values().filter(|thesis| {
+        rulebook.strategies.get(&thesis.strategy).is_some_and(|it| it.status == StrategyStatus::Active)
+    });
+    for thesis in active {
+        let side = if thesis.direction == Direction::Long { "buy" } else { "sell" };
+        let usual = [
+            ("strategy.name", thesis.strategy.to_string()),
+            ("order.symbol", thesis.symbol.to_string()),
+            ("order.side", side.to_owned()),
+        ];
+        let mut changed = facts.clone();
+        for (name, value) in usual {
+            changed = with(&changed, name, &Fact::text(value));
+        }
+        if try_it(changed) {
+            break;
+        }
+    }
+    plain
 }
 
 /// A request made of a witness.
@@ -164,7 +215,14 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
         _ => None,
     };
     let wanted = (text("strategy.name"), text("order.symbol"));
-    let strategy = rulebook.strategies.values().find(|strategy| {
+    let may_enter = |name: &StrategyName| {
+        let thesis = rulebook.theses.values().find(|thesis| thesis.strategy == *name);
+        let status = rulebook.strategies.get(name).map(|it| it.status);
+        (thesis.is_none(), status != Some(StrategyStatus::Active))
+    };
+    let mut strategies: Vec<_> = rulebook.strategies.values().collect();
+    strategies.sort_by_key(|strategy| may_enter(&strategy.name));
+    let strategy = strategies.into_iter().find(|strategy| {
         wanted.0.as_ref().is_none_or(|name| name == strategy.name.as_str())
             && wanted
                 .1

@@ -5,11 +5,15 @@ use std::collections::BTreeSet;
 
 use super::{Read, condition_lines, line_from, line_of_key, named_set};
 use crate::rules::proof::{self, Direction};
-use crate::rules::rule::field::{self, Missing};
+use crate::rules::rule::field::{self, Kind, Missing};
 use crate::rules::rule::file::{ConditionFile, Scope};
+use crate::rules::rule::ranges::End;
 use crate::rules::rule::ruleset::{Rule, missing};
-use crate::rules::rule::{Guard, Program, Ranges, RuleFile, RuleSet, RuleStatus, Test, Then};
+use crate::rules::rule::{
+    Guard, Members, Program, Ranges, Reading, RuleFile, RuleSet, RuleStatus, Test, Then,
+};
 use crate::rules::rulebook::RulebookError;
+use crate::wire::amount::Amount;
 use crate::wire::ids::RuleId;
 use crate::wire::time::Time;
 
@@ -17,6 +21,8 @@ use crate::wire::time::Time;
 const STEPS_EACH: u64 = 200_000;
 /// Steps of all proofs.
 const STEPS_ALL: u64 = 400_000_000;
+/// The last minute of a day.
+const LAST_MINUTE: i64 = 1439;
 /// Most pairs of rules that are compared.
 const PAIRS_MAX: u32 = 20_000;
 
@@ -125,6 +131,48 @@ fn requests(action: &str) -> &'static str {
     if action == "order.submit" { "entry" } else { "request" }
 }
 
+/// Whether no value of the fact fulfils all of these. Elements of an array may each fulfil another.
+fn is_impossible(reading: &Reading, tests: &[&Test]) -> bool {
+    if reading.is_many() || tests.is_empty() {
+        return false;
+    }
+    if tests.contains(&&Test::Absent) {
+        return tests.iter().any(|test| **test != Test::Absent);
+    }
+    let bounds = match reading.kind() {
+        Kind::Whole(least, most) => {
+            Ranges::between(End::With(Amount::from_i64(least)), End::With(Amount::from_i64(most)))
+        }
+        Kind::TimeOfDay => Ranges::between(End::With(Amount::ZERO), End::With(Amount::from_i64(LAST_MINUTE))),
+        _ => Ranges::all(),
+    };
+    let mut numbers = bounds;
+    let mut texts: Option<BTreeSet<&str>> = match reading.kind() {
+        Kind::Word(known) if !known.is_empty() => Some(known.iter().copied().collect()),
+        _ => None,
+    };
+    let mut not: BTreeSet<&str> = BTreeSet::new();
+    let mut flags = vec![true, false];
+    for test in tests {
+        match test {
+            Test::Number(ranges) => numbers = numbers.intersection(ranges),
+            Test::Flag(wanted) => flags.retain(|flag| flag == wanted),
+            Test::Member { of: Members::Listed(listed), is_in: true, .. } => {
+                let listed = listed.iter().map(String::as_str);
+                texts = Some(match texts {
+                    Some(texts) => listed.filter(|text| texts.contains(text)).collect(),
+                    None => listed.collect(),
+                });
+            }
+            Test::Member { of: Members::Listed(listed), is_in: false, .. } => {
+                not.extend(listed.iter().map(String::as_str));
+            }
+            _ => {}
+        }
+    }
+    numbers.is_empty() || flags.is_empty() || texts.is_some_and(|texts| texts.is_subset(&not))
+}
+
 /// Whether a condition reads what a message names.
 fn names(condition: &ConditionFile, bare: &str) -> bool {
     let field = condition.field.strip_suffix("[]").unwrap_or(&condition.field);
@@ -186,6 +234,10 @@ impl Looking<'_> {
             self.warn(What::NeverActs, written, line, format!("never acts{of}: {why}"));
             return true;
         }
+        // For proofs every fact may be unknown; most never are.
+        if self.impossible(written, action, &of) {
+            return true;
+        }
         let bare = when(&rule, |_| false);
         let refuses = written.file.status == RuleStatus::Active && written.file.then != Then::Warn;
         let scope = &written.file.applies_to;
@@ -211,30 +263,41 @@ impl Looking<'_> {
                 kept = without;
             }
         }
-        self.only_unknown(written, action, &of);
         false
     }
 
-    /// Conditions on one fact that no known value fulfils, where the fact may not be known.
-    fn only_unknown(&mut self, rule: &Rule, action: &str, of: &str) {
-        let Some((program, guard)) = self.guard(rule, action) else { return };
-        let mut contradictory = BTreeSet::new();
+    /// Warns of conditions on one fact that no value of it fulfils; tells whether the rule can never act for that.
+    fn impossible(&mut self, rule: &Rule, action: &str, of: &str) -> bool {
+        let Some((program, guard)) = self.guard(rule, action) else { return false };
+        let scope = guard.conditions.len().saturating_sub(rule.file.when.len());
+        let lines = condition_lines(rule);
+        let mut never = false;
         for (slot, reading) in program.readings.iter().enumerate() {
-            let mut tests = guard.conditions.iter().filter(|condition| condition.slot == slot);
-            let ranges = tests.try_fold(Ranges::all(), |all, condition| match &condition.test {
-                Test::Number(ranges) => Some(all.intersection(ranges)),
-                _ => None,
-            });
-            if missing(reading) == Missing::Unknown && ranges.is_some_and(|ranges| ranges.is_empty()) {
-                contradictory.insert(reading.to_string());
+            let asking: Vec<usize> = guard
+                .conditions
+                .iter()
+                .enumerate()
+                .filter(|(_, condition)| condition.slot == slot)
+                .map(|(at, _)| at)
+                .collect();
+            let tests = asking.iter().filter_map(|at| guard.conditions.get(*at)).map(|it| &it.test);
+            if !is_impossible(reading, &tests.collect::<Vec<_>>()) {
+                continue;
+            }
+            let written = |at: &usize| at.checked_sub(scope).and_then(|at| rule.file.when.get(at));
+            let named: Vec<String> = asking.iter().filter_map(written).map(|it| format!("`{it}`")).collect();
+            let line = asking.last().and_then(|at| lines.get(at.checked_sub(scope)?).copied().flatten());
+            let hold = if named.len() > 1 { "never hold together" } else { "never holds" };
+            let named = named.join(" and ");
+            if missing(reading) == Missing::Unknown {
+                let message = format!("acts{of} only while `{reading}` is not known: {named} {hold}");
+                self.warn(What::OnlyUnknown, rule, line, message);
+            } else {
+                never = true;
+                self.warn(What::NeverActs, rule, line, format!("never acts{of}: {named} {hold}"));
             }
         }
-        for name in contradictory {
-            let line = line_from(&rule.text, &name, rule.text.find("when").unwrap_or(0)).0;
-            let message =
-                format!("acts{of} only while `{name}` is not known: no value fulfils its conditions");
-            self.warn(What::OnlyUnknown, rule, line, message);
-        }
+        never
     }
 
     fn guard(&self, rule: &Rule, action: &str) -> Option<(Program, Guard)> {
