@@ -179,7 +179,7 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
     let again = order("trend", "buy", "0.005", None, "btc-range-long");
     desk.one(&mut home, "trend-bot", "a", "order.submit", &again);
     desk.one(&mut home, "trend-bot", "a", "portfolio.get", "{}");
-    desk.place.disk.put("spool/in/x.json".to_owned(), b"{}");
+    desk.place.disk.put("spool/in/x.json", b"{}");
     common::place::drain(&mut home).unwrap();
     // A payload too large for its line.
     let reason = "x".repeat(9000);
