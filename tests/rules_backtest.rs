@@ -179,7 +179,7 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
     let again = order("trend", "buy", "0.005", None, "btc-range-long");
     desk.one(&mut home, "trend-bot", "a", "order.submit", &again);
     desk.one(&mut home, "trend-bot", "a", "portfolio.get", "{}");
-    desk.place.disk.put("spool/in/x.json".to_owned(), b"{}");
+    desk.place.disk.put("spool/in/x.json", b"{}");
     common::place::drain(&mut home).unwrap();
     // A payload too large for its line.
     let reason = "x".repeat(9000);
@@ -202,4 +202,59 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
     let lost = over(&desk, &Options::default());
     assert_eq!((lost.again, lost.not_again["its rulebook is lost"]), (0, report.again));
     assert_eq!(under_present(&desk).again, report.again);
+}
+
+#[test]
+fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
+    let desk = Desk::with_limits("");
+    let held = "{field: order.size, op: eq, value: 0.005}";
+    rule(&desk, "look-first", "active", held, "hold");
+    rule(
+        &desk,
+        "not-so-many",
+        "active",
+        "{field: history.count, window_s: 3600, op: gte, value: 2}",
+        "reject",
+    );
+    let mut home = desk.open();
+    let thesis = |n: i32| if n % 2 == 0 { "btc-range-long" } else { "btc-dip-long" };
+    let mut fates = Vec::new();
+    for (n, (size, action)) in [
+        ("0.005", Some("approval.deny")),
+        ("0.005", Some("approval.grant")),
+        ("0.003", None),
+        ("0.004", None),
+        ("0.005", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fates.push(buy(&desk, &mut home, &format!("r{n}"), size, thesis(i32::try_from(n).unwrap())));
+        let hold = home.state().approvals.iter().next().cloned();
+        if let (Some(hold), Some(action)) = (hold, action) {
+            let payload =
+                serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256}).to_string();
+            desk.place.ask_as_owner(&format!("say{n}"), action, &payload);
+            common::place::drain(&mut home).unwrap();
+        }
+        desk.place.pass_s(40);
+        desk.bar(&mut home, "6800", "6800");
+    }
+    // Granted and taken: 2 orders by then, so the fourth and fifth are one too many.
+    assert_eq!(fates, [Fate::Held, Fate::Held, Fate::Accepted, Fate::Refused, Fate::Refused]);
+    drop(home);
+    let own = nothing_differs(&desk);
+    assert_eq!(own.not_again, BTreeMap::from([("held before, and not granted", 1)]));
+    let hold = RuleId::parse("look-first").unwrap();
+    assert_eq!((own.recorded.held, own.recorded.rules[&hold].joint), (2, 1));
+    // Without the rule that holds, both are accepted at once; their ends are the requests again, and accepted still.
+    rule(&desk, "look-first", "suspended", held, "hold");
+    let without = under_present(&desk);
+    let newly: Vec<_> =
+        flips(&without).into_iter().filter(|(_, flip)| *flip == Flip::NewlyAccepted).collect();
+    assert_eq!(newly, [("r0".to_owned(), Flip::NewlyAccepted), ("r1".to_owned(), Flip::NewlyAccepted)]);
+    // Holding everything large, what was accepted is held.
+    rule(&desk, "look-first", "active", "{field: order.size, op: lt, value: 0.004}", "hold");
+    let more = under_present(&desk);
+    assert!(flips(&more).contains(&("r2".to_owned(), Flip::NewlyHeld)), "{:?}", flips(&more));
 }

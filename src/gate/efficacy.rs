@@ -5,7 +5,7 @@ use rust_decimal::{Decimal, RoundingStrategy};
 use serde::Serialize;
 
 use crate::council::evidence::stats::proportions::wilson;
-use crate::trading::counterfactual::Progress;
+use crate::trading::counterfactual::{Progress, Trade};
 use crate::wire::amount::Amount;
 
 /// Least trades for a verdict where the rule's hypothesis does not say.
@@ -53,12 +53,12 @@ impl Trades {
     /// [`TooLarge`].
     pub fn count(&mut self, progress: Progress) -> Result<(), TooLarge> {
         let add = |n: &mut u64| *n = n.saturating_add(1);
-        let net = match progress {
-            Progress::Open => return Ok(add(&mut self.open)),
-            Progress::NeverFilled => return Ok(add(&mut self.never_filled)),
-            Progress::Closed(trade) => trade.net,
-        };
-        add(&mut self.closed);
+        add(match progress {
+            Progress::Open => &mut self.open,
+            Progress::NeverFilled => &mut self.never_filled,
+            Progress::Closed(_) => &mut self.closed,
+        });
+        let Progress::Closed(Trade { net, .. }) = progress else { return Ok(()) };
         if net.is_positive() {
             add(&mut self.winners);
             self.won = self.won.checked_add(net).ok_or(TooLarge)?;
@@ -102,9 +102,9 @@ impl Trades {
 
     /// Wilson's interval of the share of winners.
     pub fn interval(&self) -> Option<(f64, f64)> {
-        let n = decimal_f64(Decimal::from(self.closed))?;
-        let p = decimal_f64(Decimal::from(self.winners))? / n;
-        if self.closed == 0 { None } else { wilson(p, n, ALPHA) }
+        let n = Decimal::from(self.closed);
+        let p = Decimal::from(self.winners).checked_div(n)?;
+        wilson(decimal_f64(p)?, decimal_f64(n)?, ALPHA)
     }
 
     /// The share of winners at which trades that win and lose as much as these do come out even: mean loss over the sum
@@ -238,5 +238,64 @@ pub fn metric(
         }
         "expectancy" => (trades.expectancy(), None, Against::Unclear),
         _ => (None, None, Against::NotComputed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trading::counterfactual::Way;
+
+    /// So many trades that won, and lost, so much each.
+    fn trades(winners: u64, won: i64, losers: u64, lost: i64) -> Trades {
+        let mut trades = Trades::default();
+        let closed = |net: i64| Progress::Closed(Trade { net: Amount::from_i64(net), way: Way::Stop });
+        (0..winners).for_each(|_| trades.count(closed(won)).unwrap());
+        (0..losers).for_each(|_| trades.count(closed(-lost)).unwrap());
+        trades
+    }
+
+    fn of(older: &Trades, newer: &Trades) -> Verdict {
+        verdict(older, newer, 30).unwrap()
+    }
+
+    #[test]
+    fn verdicts_by_hand() {
+        // 10 of 40, as large as losses: 0.25, Wilson 0.142 to 0.402, even at 0.5.
+        let saves = trades(5, 2, 15, 2);
+        assert_eq!(of(&saves, &saves), Verdict::Validated);
+        // The same with profits 5 times as large as losses are even at 1/6 = 0.1667, within the interval.
+        let large = trades(5, 10, 15, 2);
+        assert_eq!(of(&large, &large), Verdict::Inconclusive);
+        // 20 times: even at 1/21 = 0.048, below the interval.
+        let huge = trades(5, 40, 15, 2);
+        assert_eq!(of(&huge, &huge), Verdict::Harmful);
+        // 15 of 40: 0.375, 0.242 to 0.530; even at 0.5 is within.
+        let close = trades(7, 2, 13, 2);
+        assert_eq!(of(&close, &trades(8, 2, 12, 2)), Verdict::Inconclusive);
+        // 29 are too few, 30 are enough.
+        assert_eq!(of(&trades(0, 0, 14, 1), &trades(0, 0, 15, 1)), Verdict::Inconclusive);
+        assert_eq!(of(&trades(0, 0, 15, 1), &trades(0, 0, 15, 1)), Verdict::Validated);
+        assert_eq!(of(&trades(15, 1, 0, 0), &trades(15, 1, 0, 0)), Verdict::Harmful);
+        // What saved in the older half and costs in the newer, with 30 trades in the older; not with 29.
+        assert_eq!(of(&trades(3, 2, 27, 2), &trades(17, 2, 13, 2)), Verdict::Degrading);
+        assert_eq!(of(&trades(3, 2, 26, 2), &trades(17, 2, 13, 2)), Verdict::Validated);
+        assert_eq!(of(&Trades::default(), &Trades::default()), Verdict::Inconclusive);
+    }
+
+    #[test]
+    fn what_does_not_close_is_counted_apart() {
+        let mut some = trades(1, 3, 2, 1);
+        some.count(Progress::Open).unwrap();
+        some.count(Progress::NeverFilled).unwrap();
+        some.count(Progress::Closed(Trade { net: Amount::ZERO, way: Way::TimeStop })).unwrap();
+        assert_eq!((some.closed, some.winners, some.losers, some.open, some.never_filled), (4, 1, 2, 1, 1));
+        assert_eq!(
+            (some.savings(), some.expectancy()),
+            (Some(Amount::from_i64(-1)), Amount::parse_exact("0.25").ok())
+        );
+        // 1 / (1 + 3).
+        assert_eq!(some.break_even(), Amount::parse_exact("0.25").ok());
+        assert_eq!(Trades::default().expectancy(), None);
     }
 }

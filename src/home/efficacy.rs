@@ -207,7 +207,9 @@ impl Study<'_> {
         let time = decision.timestamp;
         let is_asked_for = self.options.from.is_none_or(|from| from <= time)
             && self.options.to.is_none_or(|to| time < to)
-            && decision.metadata.replay_of.is_none();
+            && decision.metadata.replay_of.is_none()
+            // The end of a held request is no second request.
+            && decision.hold.is_none();
         if !is_asked_for {
             return Ok(());
         }
