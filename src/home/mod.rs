@@ -12,6 +12,7 @@ pub mod dry_run;
 mod elsewhere;
 pub mod forward;
 pub mod layout;
+mod notify;
 pub mod open;
 pub mod outbox;
 mod program;
