@@ -7,8 +7,12 @@ mod common;
 mod gate;
 #[path = "proposals/hostile.rs"]
 mod hostile;
+#[path = "proposals/killed.rs"]
+mod killed;
 #[path = "proposals/people.rs"]
 mod people;
+#[path = "proposals/signed.rs"]
+mod signed;
 
 use std::fs;
 

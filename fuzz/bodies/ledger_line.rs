@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 16] = [
+pub const KINDS: [&str; 17] = [
     "genesis",
     "start",
     "stop",
@@ -27,6 +27,7 @@ pub const KINDS: [&str; 16] = [
     "decision",
     "seal",
     "segment",
+    "proposal",
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.

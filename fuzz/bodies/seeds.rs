@@ -171,6 +171,24 @@ fn samples() -> Vec<(&'static str, &'static str)> {
             "council.request",
             r#"{"request_id":"req_1","timestamp":"2018-04-05T12:00:00Z","proposer":"A","change_type":"CODE_REFACTOR","context":{"summary":"s","files_changed":["f"],"key_metrics":{"total_return":15.4,"sharpe":1.2,"max_dd":-4.5,"oos_win_rate":55.0}}}"#,
         ),
+        (
+            "rule.propose",
+            r#"{"Activate":{"rule":{"id":"cap","status":"active","applies_to":{"action":"order.submit","principal":["trend-bot"]},"when":[{"field":"order.size","op":"gt","value":0.10}],"then":"reject","message":"m"},"evidence":{"summary":"s","sample_size":1,"ledger_seqs":[1]}}}"#,
+        ),
+        (
+            "rule.propose",
+            r#"{"ModifyParameter":{"rule_id":"cap","parameter":"order.size","old_value":5,"new_value":"4.50","evidence":{"summary":"s","sample_size":0,"ledger_seqs":[],"council_request_id":"req_1"},"is_tightening":true}}"#,
+        ),
+        (
+            "rule.propose",
+            r#"{"Suspend":{"rule_id":"../cap","reason":"r","evidence":{"summary":"s","sample_size":0,"ledger_seqs":[]}}}"#,
+        ),
+        (
+            "proposal.approve",
+            r#"{"id":"p-12","sha256":"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"}"#,
+        ),
+        ("proposal.decline", r#"{"id":"p-12","reason":"r"}"#),
+        ("proposal.revert", r#"{"id":"p-12","reason":"r"}"#),
         ("admission.health", "{}"),
         ("admission.cache_clear", "{}"),
         ("admission.cache_invalidate", r#"{"policy_profile_id":"default"}"#),

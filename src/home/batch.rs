@@ -212,6 +212,7 @@ impl Home {
                 self.store.begin()?;
             }
         }
+        self.go_on_notifying(false);
         self.push_absences(&mut pending, now)?;
         self.push_owed(&mut pending, now)?;
         outcomes.extend(self.commit(pending, claims)?);
@@ -514,6 +515,7 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn settle(&mut self) -> Result<(), HomeError> {
+        self.go_on_notifying(true);
         if self.outstanding.len() >= OUTSTANDING_ONE_SHOT {
             self.mark_published()?;
         } else {

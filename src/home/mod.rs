@@ -16,6 +16,7 @@ mod elsewhere;
 pub mod forward;
 pub mod history;
 pub mod layout;
+mod notify;
 pub mod open;
 pub mod outbox;
 mod program;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::absence::Absence;
 use super::asking::Asking;
 use super::elsewhere::Elsewhere;
+use super::notify::Notifying;
 use super::rulebook::{self, Watched};
 use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
@@ -204,6 +205,8 @@ pub struct Home {
     /// Files of rules that something stood in the way of, with the line that changed them: until they are there, the
     /// files are not what is in force, and nothing is marked as published.
     pub(super) rules_blocked: BTreeMap<PathBuf, u64>,
+    /// People being told of proposals.
+    pub(super) notifying: Notifying,
     /// When approved files were last looked for.
     pub(super) approved_looked_ms: Option<u64>,
     /// What was said of approved files that do not count: said once.
@@ -421,6 +424,7 @@ impl Home {
             rules_written: false,
             proposals_outstanding: false,
             rules_blocked: BTreeMap::new(),
+            notifying: Notifying::default(),
             approved_looked_ms: None,
             approved_told: BTreeMap::new(),
             lines_since_snapshot: folded.lines,

@@ -178,7 +178,13 @@ impl Home {
             let texts = [proposed.old.as_deref()];
             self.put_rule(Path::new(&proposed.path), proposed.new.as_deref(), &texts, seq)?;
         }
-        steps(changes).try_for_each(|step| self.put_proposal_files(seq, step, false))
+        for step in steps(changes) {
+            self.put_proposal_files(seq, step, false)?;
+            if let Step::Pended { proposed, .. } = step {
+                self.notify(pending_file(proposed).map_err(HomeError::Record)?);
+            }
+        }
+        Ok(())
     }
 
     /// The same after a crash, but for the rules' own files.

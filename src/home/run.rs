@@ -211,6 +211,7 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
+        self.go_on_notifying(true);
         let changes = self.end_watching();
         let (timestamp, note) = (self.ledger_now(), note.to_owned());
         self.events.push(Record::Stop(Event { timestamp, note, changes }));

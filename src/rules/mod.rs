@@ -10,6 +10,7 @@ pub mod hours;
 pub mod instruments;
 pub mod lint;
 pub mod load;
+pub mod notify;
 pub mod principals;
 pub mod proof;
 pub mod rates;

@@ -8,6 +8,7 @@ use super::admission::{self, Policy};
 use super::bundle::Bundle;
 use super::hours::Window;
 use super::instruments::{Instrument, InstrumentsFile, Venue};
+use super::notify::{self, Notify};
 use super::principals::{PrincipalRule, PrincipalsFile, Role};
 use super::rates::Rates;
 use super::roles::{self, Roles};
@@ -95,6 +96,8 @@ pub struct Rulebook {
     pub theses: BTreeMap<ThesisSlug, Thesis>,
     /// Quotas of the spools; none: whatever comes is claimed.
     pub rates: Option<Rates>,
+    /// Who is told of proposals; none: nobody.
+    pub notify: Option<Notify>,
     /// The council; the shipped one where the home has no file.
     pub roles: Roles,
     /// Admission policies by domain. There is no default.
@@ -116,6 +119,7 @@ impl Rulebook {
         let mut strategies = BTreeMap::new();
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
+        let mut notify = None;
         let mut roles = None;
         let mut policies = BTreeMap::new();
         let (mut rules, mut sets) = (Vec::new(), Vec::new());
@@ -125,6 +129,7 @@ impl Rulebook {
                 "rules/principals.yaml" => principals = read_principals(path, text)?,
                 "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
                 "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
+                notify::PATH => notify = Some(Notify::read(path, text)?),
                 roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {
                     if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
@@ -165,6 +170,7 @@ impl Rulebook {
             strategies,
             theses: theses_by_slug,
             rates,
+            notify,
             roles,
             admission: policies,
             ruleset: RuleSet::compile(rules, sets)?,

@@ -31,7 +31,7 @@ pub struct Gate {
     asked: std::cell::Cell<u32>,
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+pub fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap().map(Result::unwrap) {
         let target = to.join(entry.file_name());
@@ -55,7 +55,9 @@ impl Gate {
         for folder in ["rules", "proposals/theses"] {
             copy_tree(&project.join(folder), &root.path().join(folder));
         }
-        for folder in ["rules/active", "rules/core", "rules/sets", "state"] {
+        // Without the rules that are shipped.
+        for folder in ["rules/active", "rules/core", "rules/sets", "rules/tests", "state"] {
+            let _ = fs::remove_dir_all(root.path().join(folder));
             fs::create_dir_all(root.path().join(folder)).unwrap();
         }
         edit(root.path());
@@ -82,6 +84,13 @@ impl Gate {
         home.finish("made").unwrap();
         drop(home);
         gate
+    }
+
+    /// The same over a copy of its folder.
+    pub fn elsewhere(&self, root: TempDir) -> Gate {
+        let clock = Arc::new(ManualClock::at(self.clock.now()));
+        let (owner, bot) = (self.owner.clone(), self.bot.clone());
+        Gate { root, clock, owner, bot, asked: self.asked.clone() }
     }
 
     pub fn path(&self, below: &str) -> PathBuf {

@@ -126,3 +126,23 @@ fn a_base_that_moved_brings_it_back_to_people() {
     let approve = json!({"id": id, "sha256": sha256(&gate, &id)});
     assert!(gate.owner_asks(&mut home, "proposal.approve", &approve).answer.error.is_none());
 }
+
+#[test]
+fn people_are_told_of_what_waits_by_a_command() {
+    let gate = Gate::under(|root| {
+        let command =
+            "command: {program: sh, args: [-c, \"cat > told.$$\"], time_limit_s: 20, output_bytes_max: 10}\n";
+        fs::write(root.join("rules/notify.yaml"), command).unwrap();
+    });
+    let mut home = gate.open();
+    let id = waiting(&gate, &mut home);
+    assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5")))).1);
+    home.finish("done").unwrap();
+    let told: Vec<String> = fs::read_dir(gate.root.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.file_name().unwrap().to_string_lossy().starts_with("told."))
+        .map(|path| fs::read_to_string(path).unwrap())
+        .collect();
+    assert_eq!(told, [gate.read(&format!("proposals/pending/{id}.yaml"))]);
+}

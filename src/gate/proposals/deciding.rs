@@ -22,10 +22,14 @@ use crate::wire::signing::sha256_hex;
 /// Bodies of answers.
 #[derive(Serialize)]
 enum Body<'a> {
-    ProposalAcknowledged { proposal_id: ProposalId, auto_approved: bool },
-    ProposalApplied { proposal_id: ProposalId, rule_id: &'a RuleId, rulebook: &'a str },
-    ProposalDeclined { proposal_id: ProposalId },
-    ProposalReverted { proposal_id: ProposalId, reverted: ProposalId, rulebook: &'a str },
+    #[serde(rename = "ProposalAcknowledged")]
+    Acknowledged { proposal_id: ProposalId, auto_approved: bool },
+    #[serde(rename = "ProposalApplied")]
+    Applied { proposal_id: ProposalId, rule_id: &'a RuleId, rulebook: &'a str },
+    #[serde(rename = "ProposalDeclined")]
+    Declined { proposal_id: ProposalId },
+    #[serde(rename = "ProposalReverted")]
+    Reverted { proposal_id: ProposalId, reverted: ProposalId, rulebook: &'a str },
 }
 
 fn raw(body: &Body<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
@@ -112,7 +116,7 @@ impl Turn<'_> {
                 pended(Proposed { why_people: Some(why.clone()), ..proposed })?
             }
         };
-        done(&Body::ProposalAcknowledged { proposal_id, auto_approved: why.is_none() }, change)
+        done(&Body::Acknowledged { proposal_id, auto_approved: why.is_none() }, change)
     }
 
     fn why_people(&self, by: &Principal, wanted: &Wanted, judged: &Judged) -> Option<String> {
@@ -185,7 +189,7 @@ impl Turn<'_> {
                 };
                 let (proposal_id, rule_id) = (proposed.proposal_id, &proposed.rule_id.clone());
                 let rulebook = &rulebook.clone();
-                done(&Body::ProposalApplied { proposal_id, rule_id, rulebook }, change)
+                done(&Body::Applied { proposal_id, rule_id, rulebook }, change)
             }
             Approved::Again(refusal, change) => {
                 let changes = vec![gate::Change::Proposal(change)];
@@ -203,7 +207,7 @@ impl Turn<'_> {
     ) -> Result<Outcome, Refusal> {
         let proposal_id = self.pending(asked.id)?.proposal_id;
         let change = Change::Declined { proposal_id, by: source.clone(), reason: asked.reason.clone() };
-        done(&Body::ProposalDeclined { proposal_id }, change)
+        done(&Body::Declined { proposal_id }, change)
     }
 
     /// `proposal.revert`.
@@ -248,7 +252,7 @@ impl Turn<'_> {
             evidence: None,
         };
         proposed.found_out(&Judged { new: reverted.old.clone(), after, comparison });
-        let body = Body::ProposalReverted { proposal_id, reverted: asked.id, rulebook: &rulebook };
+        let body = Body::Reverted { proposal_id, reverted: asked.id, rulebook: &rulebook };
         let by = Approver::Person(source.clone());
         let rulebook = rulebook.clone();
         let change = Change::Applied { proposed: Box::new(proposed), by, file_sha256: None, rulebook };

@@ -1,0 +1,197 @@
+//! A gate that is killed at any write between a proposal and its files: it is applied once, and the old rule file never
+//! undoes it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde_json::json;
+use spoolgate::gate::proposals::Change as Step;
+use spoolgate::home::{Home, HomeError};
+use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
+use spoolgate::host::real_disk::RealDisk;
+use tempfile::TempDir;
+
+use super::gate::{Gate, acknowledged, activate, copy_tree, ledger, modify, own_rule};
+
+/// A disk that takes so many more changes, and none after them.
+struct Dying {
+    disk: RealDisk,
+    left: Arc<AtomicI64>,
+}
+
+fn alive(left: &AtomicI64) -> io::Result<()> {
+    if left.fetch_sub(1, Ordering::SeqCst) > 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(5)) }
+}
+
+impl Disk for Dying {
+    fn read_dir(&self, dir: &Path) -> io::Result<DirStream> {
+        self.disk.read_dir(dir)
+    }
+    fn stat(&self, path: &Path) -> io::Result<Option<Stat>> {
+        self.disk.stat(path)
+    }
+    fn read(&self, path: &Path, limit: usize) -> io::Result<ReadFile> {
+        self.disk.read(path, limit)
+    }
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.rename(from, to)
+    }
+    fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.rename_new(from, to)
+    }
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.remove(path)
+    }
+    fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.write(path, bytes, mode, durable)
+    }
+    fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.write_again(path, offset, bytes)
+    }
+    fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
+        self.disk.create_dir(path, mode)
+    }
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.sync_dir(dir)
+    }
+    fn sync_fs(&self, dir: &Path) -> io::Result<()> {
+        alive(&self.left)?;
+        self.disk.sync_fs(dir)
+    }
+    fn open_log(&self, path: &Path, access: Access) -> io::Result<Box<dyn LogFile>> {
+        Ok(Box::new(DyingLog(self.disk.open_log(path, access)?, Arc::clone(&self.left))))
+    }
+}
+
+struct DyingLog(Box<dyn LogFile>, Arc<AtomicI64>);
+
+impl LogFile for DyingLog {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        alive(&self.1)?;
+        self.0.append(bytes)
+    }
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(offset, buffer)
+    }
+    fn sync_data(&self) -> io::Result<()> {
+        alive(&self.1)?;
+        self.0.sync_data()
+    }
+    fn drop_cache(&self, from: u64) -> io::Result<()> {
+        self.0.drop_cache(from)
+    }
+}
+
+/// The same home somewhere else.
+fn fork(gate: &Gate) -> Gate {
+    let root = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    copy_tree(gate.root.path(), root.path());
+    gate.elsewhere(root)
+}
+
+/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started again.
+fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
+    for n in 0.. {
+        let gate = fork(base);
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let disk = Dying { disk: RealDisk::open(gate.root.path()).unwrap(), left: Arc::clone(&left) };
+        let mut home = Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap();
+        ask(&gate);
+        left.store(n, Ordering::SeqCst);
+        let mut done = || -> Result<(), HomeError> {
+            super::common::place::drain(&mut home)?;
+            home.finish("done")
+        };
+        let died = done().is_err();
+        drop(home);
+        let mut home = gate.open();
+        good(&gate, &home, n);
+        super::common::place::drain(&mut home).unwrap();
+        gate.settle(&mut home);
+        good(&gate, &home, n);
+        let steps = ledger(&gate).0;
+        assert_eq!(steps.len(), ledger(base).0.len() + 1, "killed at write {n}");
+        if !died {
+            assert!(n > 10, "only {n} writes");
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_applies_itself_is_applied_once_wherever_the_gate_dies() {
+    let base = Gate::new();
+    let mut home = base.open();
+    assert!(acknowledged(&base.propose(&mut home, &activate(own_rule("cap", "5")))).1);
+    home.finish("ready").unwrap();
+    drop(home);
+    base.pass_s(61);
+    let ask = |gate: &Gate| {
+        let proposal = modify("cap", "5", "4", true).to_string();
+        gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &proposal);
+    };
+    at_every_write(&base, &ask, &|gate, home, n| {
+        let steps = ledger(gate).0;
+        // What the ledger says is in force, in memory and in the file, whatever was written before the kill.
+        let Some((_, Step::Applied { proposed, rulebook, .. })) = steps.get(1) else { return };
+        assert_eq!(home.rulebook().hash, *rulebook, "killed at write {n}");
+        assert_eq!(Some(gate.read("rules/active/cap.yaml")), proposed.new, "killed at write {n}");
+        assert!(gate.path(&format!("proposals/applied/{}.yaml", proposed.proposal_id)).exists(), "{n}");
+    });
+}
+
+#[test]
+fn what_waits_has_its_file_wherever_the_gate_dies() {
+    let base = Gate::new();
+    base.open().finish("ready").unwrap();
+    base.pass_s(61);
+    let ask = |gate: &Gate| {
+        let mut rule = own_rule("all", "5");
+        rule["applies_to"] = json!({"action": "order.submit"});
+        gate.drop_in(&gate.bot, "trend-bot", "rule.propose", &activate(rule).to_string());
+    };
+    at_every_write(&base, &ask, &|gate, home, n| {
+        let pending: Vec<_> = home.state().proposals.pending.iter().collect();
+        if let [(id, waits)] = pending[..] {
+            let text = gate.read(&format!("proposals/pending/{id}.yaml"));
+            assert_eq!(spoolgate::wire::signing::sha256_hex(text.as_bytes()), waits.file_sha256, "{n}");
+        }
+        assert!(home.rulebook().ruleset.rules.is_empty());
+    });
+}
+
+#[test]
+fn what_a_person_approves_is_applied_once_wherever_the_gate_dies() {
+    let base = Gate::new();
+    let mut home = base.open();
+    let mut rule = own_rule("all", "5");
+    rule["applies_to"] = json!({"action": "order.submit"});
+    let (id, _) = acknowledged(&base.propose(&mut home, &activate(rule)));
+    home.finish("ready").unwrap();
+    drop(home);
+    base.pass_s(61);
+    let text = base.read(&format!("proposals/pending/{id}.yaml"));
+    let approve =
+        json!({"id": id, "sha256": spoolgate::wire::signing::sha256_hex(text.as_bytes())}).to_string();
+    let ask = |gate: &Gate| {
+        gate.drop_in(&gate.owner, "owner", "proposal.approve", &approve);
+    };
+    at_every_write(&base, &ask, &|gate, home, n| {
+        let steps = ledger(gate).0;
+        let Some((_, Step::Applied { proposed, rulebook, .. })) = steps.get(1) else { return };
+        assert_eq!(home.rulebook().hash, *rulebook, "killed at write {n}");
+        assert_eq!(Some(gate.read("rules/active/all.yaml")), proposed.new, "killed at write {n}");
+        assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists(), "killed at write {n}");
+    });
+}
