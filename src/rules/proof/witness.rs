@@ -176,7 +176,8 @@ impl Choosing<'_, '_> {
         let kind = self.reading.kind();
         let mut texts = names(plain, kind, &cells.intersection(&Cells::span(0, plain.count)));
         if cells.holds(plain.odd()) {
-            texts.extend(["- -", "Somebody <a@b.example>"].map(str::to_owned));
+            let odd = ["- -", "Somebody <a@b.example>"].into_iter().filter(|text| kind.fold(text).is_none());
+            texts.extend(odd.map(str::to_owned));
         }
         for (dimension, number) in self.own() {
             match (&dimension.view, &dimension.values) {
