@@ -159,7 +159,9 @@ impl Choosing<'_, '_> {
 
     fn approvals(&self, text: &str, example: &mut Example) {
         let folded = self.reading.kind().fold(text).map(Cow::into_owned);
-        for (value, is_of_domain) in [(folded, false), (host::domain_of(text), true)] {
+        for (value, is_of_domain) in
+            [(folded, false), (host::domain_of(text).map(|domain| domain.to_string()), true)]
+        {
             let is_of = |view: &View| match view {
                 View::Approved(_) => !is_of_domain,
                 View::ApprovedDomain(_) => is_of_domain,
