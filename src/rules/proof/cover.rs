@@ -38,10 +38,21 @@ enum Lie {
     Across(usize),
 }
 
+/// A dimension of no and yes that can only be yes where another has a value: what is not there nobody approved.
+#[derive(Clone, Copy, Debug)]
+pub struct Tie {
+    /// The other.
+    pub to: u32,
+    /// How many cells of values that has; those behind them are none.
+    pub count: u32,
+}
+
 /// Covers pieces of one space.
 pub struct Cover<'s> {
     /// All cells of each dimension.
     pub universes: &'s [Cells],
+    /// By dimension: what it can only be said of.
+    pub ties: &'s [Option<Tie>],
     /// The budget.
     pub steps: &'s mut Steps,
 }
@@ -158,6 +169,14 @@ impl Cover<'_> {
         if piece.sides.iter().any(|(_, cells)| cells.is_empty()) {
             return Ok(false);
         }
+        for (dimension, cells) in piece.sides.iter().filter(|(_, cells)| !cells.holds(0)) {
+            let Some(Some(tie)) = self.ties.get(*dimension as usize) else { continue };
+            let values = Cells::span(0, tie.count);
+            self.steps.take(cells.weight())?;
+            if piece.side(tie.to).is_some_and(|cells| cells.is_apart(&values)) {
+                return Ok(false);
+            }
+        }
         for (_, crowd) in &piece.crowds {
             if !self.can_be(crowd)? {
                 return Ok(false);
@@ -207,7 +226,7 @@ mod tests {
         let universes = vec![Cells::span(0, 4); 3];
         let mut steps = Steps { used: 0, limit };
         let areas: Vec<&Area> = areas.iter().collect();
-        Cover { universes: &universes, steps: &mut steps }
+        Cover { universes: &universes, ties: &[], steps: &mut steps }
             .leave(piece, &areas, &mut |_| ControlFlow::Break(()))
     }
 

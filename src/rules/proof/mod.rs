@@ -251,7 +251,7 @@ impl<'a> Pair<'a> {
             parts.push(part.clone());
             if parts.len() < most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
-        let mut cover = Cover { universes: &space.universes, steps };
+        let mut cover = Cover { universes: &space.universes, ties: &space.ties, steps };
         cover.leave(Piece::all_of(area), against, &mut found)?;
         let mut last = None;
         for part in &parts {

@@ -12,7 +12,7 @@ use regex::Regex;
 
 use super::area::{Area, Ask, Sides};
 use super::cells::Cells;
-use super::cover::{Exhausted, Steps};
+use super::cover::{Exhausted, Steps, Tie};
 use super::cuts::Numbers;
 use crate::rules::rule::field::{Kind, Missing};
 use crate::rules::rule::ruleset::missing;
@@ -89,6 +89,8 @@ pub struct Space<'a> {
     pub dimensions: Vec<Dimension<'a>>,
     /// All cells of each.
     pub universes: Vec<Cells>,
+    /// Which of them can only be yes where another has a value.
+    pub ties: Vec<Option<Tie>>,
     /// Its crowds.
     pub crowds: Vec<CrowdOf>,
     derived: BTreeMap<(usize, View<'a>), u32>,
@@ -290,6 +292,16 @@ impl<'a> Space<'a> {
                 self.universes.push(dimension.seal(reading));
             }
         }
+        let tie = |dimension: &Dimension<'a>| {
+            let to = match dimension.view {
+                View::Approved(_) => u32::try_from(dimension.reading).ok(),
+                View::ApprovedDomain(_) => self.derived(dimension.reading, View::Domain),
+                View::ApprovedLink(_) => self.derived(dimension.reading, View::Link),
+                _ => None,
+            }?;
+            self.dimensions.get(to as usize).map(|other| Tie { to, count: other.count })
+        };
+        self.ties = self.dimensions.iter().map(tie).collect();
     }
 
     fn derived(&self, reading: usize, view: View<'a>) -> Option<u32> {

@@ -159,7 +159,9 @@ impl Choosing<'_, '_> {
 
     fn approvals(&self, text: &str, example: &mut Example) {
         let folded = self.reading.kind().fold(text).map(Cow::into_owned);
-        for (value, is_of_domain) in [(folded, false), (host::domain_of(text), true)] {
+        for (value, is_of_domain) in
+            [(folded, false), (host::domain_of(text).map(|domain| domain.to_string()), true)]
+        {
             let is_of = |view: &View| match view {
                 View::Approved(_) => !is_of_domain,
                 View::ApprovedDomain(_) => is_of_domain,
@@ -176,7 +178,8 @@ impl Choosing<'_, '_> {
         let kind = self.reading.kind();
         let mut texts = names(plain, kind, &cells.intersection(&Cells::span(0, plain.count)));
         if cells.holds(plain.odd()) {
-            texts.extend(["- -", "Somebody <a@b.example>"].map(str::to_owned));
+            let odd = ["- -", "Somebody <a@b.example>"].into_iter().filter(|text| kind.fold(text).is_none());
+            texts.extend(odd.map(str::to_owned));
         }
         for (dimension, number) in self.own() {
             match (&dimension.view, &dimension.values) {

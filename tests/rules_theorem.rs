@@ -1,0 +1,193 @@
+//! What a proof claims, tried out: random rulebooks, random changes, random facts. Where a change is proved to
+//! tighten, no fact vector may be treated more kindly after it; where it is not, the witness must show why; and on
+//! small finite worlds the prover agrees with the enumeration of everything, in both directions.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
+#![allow(clippy::print_stdout, reason = "figures")]
+
+#[path = "rules_theorem/books.rs"]
+mod books;
+#[path = "rules_theorem/brute.rs"]
+mod brute;
+#[path = "common/dice.rs"]
+mod dice;
+#[path = "rules_theorem/facts.rs"]
+mod facts;
+#[path = "rules_theorem/fields.rs"]
+mod fields;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use books::{Book, CHANGES};
+use dice::Dice;
+use facts::World;
+use spoolgate::rules::proof::{Comparison, Direction, STEPS_MAX, Witness, compare};
+use spoolgate::rules::rule::entries::Entry;
+use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then};
+use spoolgate::wire::ids::Principal;
+
+/// What came of many comparisons.
+#[derive(Default)]
+struct Tally {
+    pairs: u64,
+    directions: BTreeMap<&'static str, u64>,
+    tightening_by_change: BTreeMap<&'static str, (u64, u64)>,
+    vectors: u64,
+    vectors_refused: u64,
+    witnesses: u64,
+    feasible: u64,
+    steps_most: u64,
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} pairs: {:?}", self.pairs, self.directions)?;
+        writeln!(f, "{} fact vectors, {} held or refused before", self.vectors, self.vectors_refused)?;
+        writeln!(
+            f,
+            "{} witnesses, {} of them feasible; most steps {}",
+            self.witnesses, self.feasible, self.steps_most
+        )?;
+        for (name, (proved, made)) in &self.tightening_by_change {
+            writeln!(f, "  {name}: {proved} of {made} proved")?;
+        }
+        Ok(())
+    }
+}
+
+/// As tallies call it.
+pub fn name(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Same => "same",
+        Direction::Tightening => "tightening",
+        Direction::Loosening => "loosening",
+        Direction::Incomparable => "incomparable",
+        Direction::Unproved => "unproved",
+    }
+}
+
+/// What a rulebook does to facts of these readings.
+pub fn act(book: &RuleSet, readings: &[Reading], facts: &[Fact<'static>], around: &Around) -> Then {
+    let Some(program) = book.programs.get("order.submit") else { return Then::Warn };
+    let own: Vec<Fact> = program
+        .readings
+        .iter()
+        .map(|reading| facts[readings.iter().position(|other| other == reading).unwrap()].clone())
+        .collect();
+    program.act(&own, around).unwrap_or(Then::Warn)
+}
+
+/// The witness again, by other means than the prover's.
+fn check_witness(witness: &Witness, before: &RuleSet, after: &RuleSet, loosens: bool) {
+    let (readings, facts): (Vec<Reading>, Vec<Fact>) = witness.facts.iter().cloned().unzip();
+    let mut entries = Entries::default();
+    for (set, value) in &witness.approved {
+        let entry = Entry { by: Principal::parse("a").unwrap(), until: None, task: None };
+        entries.insert(set.clone(), value.clone(), entry, witness.now);
+    }
+    let around = Around { now: witness.now, entries: &entries, task: None };
+    let (was, is) = (act(before, &readings, &facts, &around), act(after, &readings, &facts, &around));
+    assert_eq!((was, is), (witness.before.unwrap_or(Then::Warn), witness.after.unwrap_or(Then::Warn)));
+    assert_eq!(witness.feasible, if loosens { was > is } else { was < is }, "{witness:?}");
+}
+
+fn check_form(found: &Comparison) {
+    let (loosens, tightens) = (found.loosens.is_some(), found.tightens.is_some());
+    match found.direction {
+        Direction::Same => assert!(!loosens && !tightens),
+        Direction::Tightening => assert!(!loosens && tightens),
+        Direction::Loosening => assert!(loosens && !tightens),
+        Direction::Incomparable => assert!(loosens && tightens),
+        Direction::Unproved => {}
+    }
+    assert_eq!(found.may_apply_itself(), matches!(found.direction, Direction::Same | Direction::Tightening));
+}
+
+fn story(seed: u64, tally: &mut Tally, vectors: u64) {
+    let dice = &mut Dice::apart(seed);
+    let all = fields::readings();
+    // Few readings a story, so that rules meet.
+    let readings: Vec<Reading> = (0..2 + dice.below(4)).map(|_| books::pick(dice, &all)).collect();
+    let readings: Vec<Reading> = readings
+        .iter()
+        .enumerate()
+        .filter(|(at, one)| !readings[..*at].contains(one))
+        .map(|(_, one)| *one)
+        .collect();
+    let old = books::book(dice, &readings, 6);
+    let mut new = old.clone();
+    let mut made = Vec::new();
+    if dice.one_in(12) {
+        new = Book { sets: old.sets.clone(), ..books::book(dice, &readings, 4) };
+    } else {
+        for fresh in 0..1 + dice.below(3) {
+            let which = usize::try_from(dice.below(CHANGES.len() as u64)).unwrap();
+            if books::change(dice, &mut new, &readings, which, usize::try_from(fresh).unwrap()) {
+                made.push(CHANGES[which]);
+            }
+        }
+    }
+    let (before, after) = (old.compiled(), new.compiled());
+    let found = compare(&before, &after, STEPS_MAX);
+    check_form(&found);
+    tally.pairs += 1;
+    *tally.directions.entry(name(found.direction)).or_default() += 1;
+    tally.steps_most = tally.steps_most.max(found.steps);
+    if let [only] = made[..] {
+        let (proved, of) = tally.tightening_by_change.entry(only).or_default();
+        *of += 1;
+        *proved += u64::from(found.may_apply_itself());
+    }
+    for (witness, loosens) in [(&found.loosens, true), (&found.tightens, false)] {
+        if let Some(witness) = witness {
+            check_witness(witness, &before, &after, loosens);
+            tally.witnesses += 1;
+            tally.feasible += u64::from(witness.feasible);
+        }
+    }
+    for _ in 0..vectors {
+        let world = World::throw(dice, &[&old, &new]);
+        let facts = facts::facts(dice, &[&old, &new], &readings, &world);
+        let around = world.around();
+        let (was, is) = (act(&before, &readings, &facts, &around), act(&after, &readings, &facts, &around));
+        tally.vectors += 1;
+        tally.vectors_refused += u64::from(was > Then::Warn);
+        let context = || format!("seed {seed}\n{facts:?}\n{world:?}\n{old:#?}\n{new:#?}");
+        match found.direction {
+            Direction::Same => assert_eq!(was, is, "proved the same, but: {}", context()),
+            Direction::Tightening => assert!(is >= was, "proved a tightening, but: {}", context()),
+            Direction::Loosening => assert!(is <= was, "proved a loosening, but: {}", context()),
+            Direction::Incomparable | Direction::Unproved => {}
+        }
+    }
+}
+
+#[test]
+fn what_is_proved_is_so() {
+    let mut tally = Tally::default();
+    (0..6_000).for_each(|seed| story(seed, &mut tally, 30));
+    println!("{tally}");
+    // A prover that never proves anything would pass the rest.
+    let share = |name: &str| tally.directions.get(name).copied().unwrap_or(0) * 100 / tally.pairs;
+    for (name, least) in [("same", 5), ("tightening", 10), ("loosening", 10), ("incomparable", 4)] {
+        assert!(share(name) >= least, "{name}: {}%", share(name));
+    }
+    assert_eq!(share("unproved"), 0);
+    assert!(tally.feasible * 100 >= tally.witnesses * 85, "{tally}");
+}
+
+/// `SPOOLGATE_PROOFS=2000000 cargo test --release --test rules_theorem -- --ignored --nocapture`
+#[test]
+#[ignore = "long: SPOOLGATE_PROOFS says how many pairs"]
+fn what_is_proved_is_so_at_length() {
+    let pairs: u64 = std::env::var("SPOOLGATE_PROOFS").map_or(100_000, |text| text.parse().unwrap());
+    let mut tally = Tally::default();
+    (1_000_000..1_000_000 + pairs).for_each(|seed| story(seed, &mut tally, 40));
+    println!("{tally}");
+    brute::compared(2_000_000..2_000_000 + pairs / 4, 2_000);
+}
+
+#[test]
+fn small_worlds_are_decided_as_their_enumeration_says() {
+    brute::compared(0..1_500, 250);
+}
