@@ -1,8 +1,8 @@
 //! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
 
-use spoolgate::gate::proposals::Change as Step;
 use spoolgate::gate::approvals;
 use spoolgate::gate::prepare::escaped;
+use spoolgate::gate::proposals::Change as Step;
 use spoolgate::gate::record::{CheckRow, Decision, Status};
 use spoolgate::gate::{Change, Record};
 use spoolgate::trading;

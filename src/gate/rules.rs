@@ -18,6 +18,7 @@ use crate::control::registry::makes_safer;
 use crate::rules::rule::entries::Entry;
 use crate::rules::rule::evaluate::{Around, Finding, Truth};
 use crate::rules::rule::field::{self, Field, Reading};
+use crate::rules::rule::links::links_of;
 use crate::rules::rule::set::Grows;
 use crate::rules::rule::{Fact, Guard, Members, Program, RuleStatus, Test, Then, Value, host};
 use crate::trading::checks::Subject;
@@ -173,8 +174,12 @@ fn remembered(
                 let Value::Text(text) = value else { continue };
                 let texts = match (kind, &condition.test) {
                     (Some(kind), _) => kind.fold(text).map(Cow::into_owned).into_iter().collect(),
-                    (None, Test::LinksNotIn(_)) => host::links_of(text).into_iter().flatten().collect(),
-                    (None, _) => host::domain_of(text).into_iter().collect::<Vec<String>>(),
+                    (None, Test::LinksNotIn(_)) => {
+                        links_of(text).into_iter().flatten().map(Cow::into_owned).collect()
+                    }
+                    (None, _) => {
+                        host::domain_of(text).map(Cow::into_owned).into_iter().collect::<Vec<String>>()
+                    }
                 };
                 let missing = texts.into_iter().filter(|text| !of.holds(text, around));
                 found.extend(missing.map(|text| (set.name.clone(), text)));
