@@ -147,7 +147,7 @@ fn check_fields(payload: &str, fields: &str) {
     for (name, value) in &found {
         assert!(known.iter().any(|field| field.trim_end_matches('?') == name), "unknown field `{name}`");
         let may_be_null = name == "expected_active_strategy_id";
-        let may_be_boolean = ["dry_run", "override"].contains(&name.as_str());
+        let may_be_boolean = ["dry_run", "override", "remember"].contains(&name.as_str());
         assert!(may_be_null || !value.is_null(), "`{name}` is {value}");
         assert!(!value.is_array() && (may_be_boolean || !value.is_boolean()), "`{name}` is {value}");
         assert!(!value.is_object() || name == "scope", "`{name}` is {value}");

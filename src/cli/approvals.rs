@@ -167,10 +167,8 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Show { id } => show(&view, find(&view, *id)?, output),
         Command::Grant(args) => {
             let hold = find(&view, args.id)?;
-            let mut payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256});
-            if args.remember {
-                payload["remember"] = true.into();
-            }
+            let (id, sha256) = (hold.id, &hold.request_sha256);
+            let payload = serde_json::json!({"id": id, "request_sha256": sha256, "remember": args.remember});
             say(home, hold, "approval.grant", payload, args.reason.as_deref(), &args.by, output)
         }
         Command::Deny(args) => {

@@ -26,8 +26,11 @@ pub const KEPT_MS: i64 = WINDOW_S_MAX as i64 * 1000;
 /// A batch may last so long: what is fetched begins so much before the window. Milliseconds.
 const MARGIN_MS: i64 = 3_600_000;
 
+/// A field by its name, with the paths of its values in the payload.
+type Kept = (&'static str, &'static [&'static str]);
+
 /// Fields that a history is kept of, by action, with where they stand in its payload.
-const HISTORIC: &[(&[&str], &[(&str, &[&str])])] = &[
+const HISTORIC: &[(&[&str], &[Kept])] = &[
     (
         &["order.submit"],
         &[
@@ -83,7 +86,7 @@ pub type Values = BTreeMap<String, Vec<String>>;
 type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 /// Where the values of an action's fields stand; none: no history is kept of the action.
-fn paths(action: &str) -> Option<&'static [(&'static str, &'static [&'static str])]> {
+fn paths(action: &str) -> Option<&'static [Kept]> {
     HISTORIC.iter().find(|(actions, _)| actions.contains(&action)).map(|(_, fields)| *fields)
 }
 
