@@ -222,18 +222,9 @@ fn an_order_sent_again_with_the_size_offered_is_accepted() {
         let desk = desk(&[]);
         for n in 0..3 {
             let condition = match dice.below(4) {
-                0 => format!(
-                    "[{{field: order.size, op: gt, value: {}}}]",
-                    format!("0.0{:02}", 1 + dice.below(59))
-                ),
-                1 => format!(
-                    "[{{field: order.size, op: lt, value: {}}}]",
-                    format!("0.00{}", 1 + dice.below(8))
-                ),
-                2 => format!(
-                    "[{{field: order.size, op: eq, value: {}}}]",
-                    format!("0.0{:02}", 1 + dice.below(59))
-                ),
+                0 => format!("[{{field: order.size, op: gt, value: 0.0{:02}}}]", 1 + dice.below(59)),
+                1 => format!("[{{field: order.size, op: lt, value: 0.00{}}}]", 1 + dice.below(8)),
+                2 => format!("[{{field: order.size, op: eq, value: 0.0{:02}}}]", 1 + dice.below(59)),
                 _ => format!("[{{field: order.notional, op: gt, value: {}}}]", 50 + dice.below(400)),
             };
             let then = if dice.below(2) == 0 { "reject" } else { "hold" };
@@ -396,7 +387,8 @@ fn requests_of_the_same_batch_count() {
 
 #[test]
 fn rules_without_what_is_open_are_not_taken_until_it_is_closed() {
-    let files: [(&str, &dyn Fn(&str) -> String, &str); 2] = [
+    type Edit<'a> = &'a dyn Fn(&str) -> String;
+    let files: [(&str, Edit<'_>, &str); 2] = [
         (
             "rules/principals.yaml",
             &|text| text.replace("strategies: [trend, range]", "strategies: [range]"),

@@ -194,7 +194,7 @@ fn links() {
         ("https://evil。com", "evil.com"),
         ("https：//evil.com", "evil.com"),
         ("ｗｗｗ.evil.com", "evil.com|www"),
-        ("https://gо​od.com", "?"),
+        ("https://gо\u{200B}od.com", "?"),
         ("https://go\u{200b}od.com", "?"),
         ("https://аррӏе.com", "?"),
         ("https://2130706433/", "127.0.0.1"),
