@@ -1,6 +1,5 @@
 //! What went wrong in other trading gates and bots, one test each, in a whole home: the list at the end of the
-//! specification of trading. What is about proposals and active rules comes with them; here stand the rule files
-//! there are.
+//! specification of trading.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
 mod common;
@@ -599,7 +598,34 @@ fn a_kill_switch_that_cannot_be_read() {
     }
 }
 
-/// Rules by id come with proposals; ids that are in requests and rule files today are never paths.
+/// A rule that refuses every order, with this status and id.
+fn rule_text(id: &str, status: &str) -> String {
+    format!(
+        "id: {id}\nstatus: {status}\napplies_to: {{action: order.submit}}\nwhen: []\nthen: reject\nmessage: nothing goes\n"
+    )
+}
+
+#[test]
+fn a_suspended_rule_that_still_fires() {
+    let (desk, mut home) = Desk::new();
+    let file = "rules/active/nothing-goes.yaml";
+    fs::create_dir_all(desk.path("rules/active")).unwrap();
+    fs::write(desk.path(file), "").unwrap();
+    desk.edit(&mut home, file, |_| rule_text("nothing-goes", "active"));
+    desk.flat(&mut home, "6800");
+    assert_eq!(failed(&desk.ask(&mut home, "order.submit", &another())), ["nothing-goes"]);
+    desk.edit(&mut home, file, |text| text.replace("status: active", "status: suspended"));
+    desk.flat(&mut home, "6800");
+    let outcome = desk.ask(&mut home, "order.submit", &another());
+    accepted(&outcome);
+    assert!(outcome.decision.checks.iter().all(|row| row.name != "nothing-goes"));
+    // Nor after a restart.
+    let mut home = desk.restart(home);
+    desk.flat(&mut home, "6800");
+    let outcome = desk.ask(&mut home, "order.submit", &another());
+    assert!(outcome.decision.checks.iter().all(|row| row.name != "nothing-goes"));
+}
+
 #[test]
 fn an_id_used_as_a_path() {
     let (desk, mut home) = Desk::new();
@@ -620,6 +646,16 @@ fn an_id_used_as_a_path() {
             assert!(matches!(code, Code::MalformedPayload | Code::MalformedJson), "{action} {name}: {code}");
         }
     }
+    // A rule is what its file is called; what proposals say is in `--test proposals`.
+    let file = desk.path("rules/active/nothing-goes.yaml");
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    for id in ["../safety", "nothing-goes/../../safety", "other", "Nothing-Goes", "n\u{043e}thing-goes"] {
+        fs::write(&file, "").unwrap();
+        desk.edit(&mut home, "rules/active/nothing-goes.yaml", |_| rule_text(id, "active"));
+        let fault = home.state().rulebook.fault.clone().unwrap_or_default();
+        assert!(fault.contains("rules/active/nothing-goes.yaml"), "{id}: {fault}");
+    }
+    fs::remove_file(&file).unwrap();
     // A rule file is what its name says, or the whole rulebook is refused.
     desk.edit(&mut home, "rules/strategies/range.yaml", |text| text.replace("name: range", "name: trend"));
     assert!(home.state().rulebook.fault.as_ref().unwrap().contains("rules/strategies/range.yaml"));

@@ -198,7 +198,7 @@ mod tests {
             (format!(r#"{{"Suspend":{{"rule_id":null,"reason":"x",{EVIDENCE}}}}}"#), "null"),
             (format!(r#"{{"Retire":{{"rule_id":"r",{EVIDENCE}}}}}"#), "unknown variant"),
             (r#"{"Suspend":null}"#.to_owned(), "null"),
-            (r#""Suspend""#.to_owned(), "Suspend"),
+            (r#""Suspend""#.to_owned(), "unit variant"),
             (activate.replace("[1,2]", "[1,1]"), "twice"),
             (activate.replace("[1,2]", "[1],\"council_request_id\":null"), "null"),
             (activate.replace("\"s\"", "\"\""), "summary"),

@@ -297,14 +297,12 @@ proptest! {
 }
 
 #[test]
-fn time_is_linear_in_the_text() {
-    // A text of 256 KiB made to be slow takes seconds where anything is looked through for every letter.
+fn texts_that_are_made_to_be_slow_come_to_an_end() {
+    // Where anything is looked through for every letter, these 4 MiB are never done.
     for part in
         ["://", "http:", "www.", "a.com/", "//a", "&#58;", "a.", "(https://", "javascript", "&", "mailto:a"]
     {
-        let text = part.repeat(256 * 1024 / part.len());
-        let started = std::time::Instant::now();
+        let text = part.repeat(4 * 1024 * 1024 / part.len());
         links_of(&text);
-        assert!(started.elapsed().as_secs() < 20, "{part}: {:?}", started.elapsed());
     }
 }
