@@ -88,7 +88,7 @@ fn a_held_request_waits_and_is_done_once_when_it_is_granted() {
     let last = &granted[1];
     assert_eq!((last.decision.status, last.decision.hold), (Status::Success, Some(hold.id)));
     assert_eq!(last.decision.request_id.as_deref(), Some("a"));
-    let row = last.decision.checks.last().unwrap();
+    let row = last.decision.checks.iter().find(|row| row.name == "look-first").unwrap();
     assert_eq!((row.passed, row.reason.as_deref()), (true, Some("approved: look-first: 0.01")));
     assert_eq!(orders(&home), 2, "the entry and its stop");
     assert_eq!(answer(&desk, "a")["status"], "success");
@@ -202,6 +202,26 @@ fn a_grant_satisfies_what_held_it_and_nothing_else() {
     let done = say(&desk, &mut home, "g", "approval.grant", &hold);
     assert_eq!(code(&done[1]), Some(Code::SignatureInvalid));
     assert_eq!((orders(&home), answer(&desk, "a")["error"]["code"].clone()), (0, json!("SIGNATURE_INVALID")));
+}
+
+/// A rule of the same id that says something else is another: what was approved under the first may be what the second
+/// is there to stop.
+#[test]
+fn a_grant_is_of_what_the_rule_said_when_it_held() {
+    let desk = desk("");
+    let mut home = desk.open();
+    buy(&desk, &mut home, "a");
+    let hold = held(&home);
+    drop(home);
+    put_rule(&desk, "look-first", "[{field: order.size, op: gte, value: 0.01}]", "hold");
+    let mut home = desk.open();
+    let done = say(&desk, &mut home, "g", "approval.grant", &hold);
+    assert_eq!((code(&done[1]), failed(&done[1])), (Some(Code::Held), vec!["look-first".to_owned()]));
+    assert_eq!(orders(&home), 0);
+    let next = held(&home);
+    assert!(next.id != hold.id && next.rules == hold.rules && next.rules_sha256 != hold.rules_sha256);
+    let done = say(&desk, &mut home, "g-2", "approval.grant", &next);
+    assert_eq!((code(&done[1]), orders(&home)), (None, 2));
 }
 
 #[test]

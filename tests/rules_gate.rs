@@ -14,9 +14,14 @@ use spoolgate::home::batch::Outcome;
 use spoolgate::wire::code::Code;
 use spoolgate::wire::ids::Leg;
 
-/// A desk with these rules: id, status, action, conditions, what they do.
+/// A desk with these rules and not those that a home begins with: id, status, action, conditions, what they do.
 fn desk(rules: &[(&str, &str, &str, &str, &str)]) -> Desk {
     let desk = Desk::with_limits("");
+    for folder in ["rules/core", "rules/active"] {
+        let folder = desk.place.root.path().join(folder);
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+    }
     rules.iter().for_each(|rule| put(&desk, *rule));
     desk
 }
@@ -383,6 +388,37 @@ fn requests_of_the_same_batch_count() {
     let outcomes = common::place::drain(&mut home).unwrap();
     let counts: Vec<Value> = outcomes.iter().map(|outcome| fact(outcome, "history.count(60s)")).collect();
     assert_eq!(counts, [json!("0"), json!("1"), json!("1")]);
+}
+
+/// A pause is refused by no rule, and a dry run changes nothing: neither makes known what a rule wants looked at.
+#[test]
+fn what_no_rule_is_asked_about_makes_nothing_known() {
+    let desk = Desk::with_limits("");
+    put(&desk, ("new", "active", "control.apply", "[{field: control.concern, op: first_seen}]", "warn"));
+    let mut home = desk.open();
+    let mut n = 0;
+    let mut send = |home: &mut Home, action: &str, mode: Option<&str>, is_dry: bool| {
+        n += 1;
+        let mut payload = json!({
+            "decision_id": format!("d-{n}"), "concern_id": "paper:btc-usd", "account_id": "paper",
+            "market_symbol": "btc-usd", "action": action, "reason": "r", "confidence": 0.9, "dry_run": is_dry,
+        });
+        if let Some(mode) = mode {
+            payload["risk_mode"] = json!(mode);
+        }
+        desk.one(home, "hermes", &format!("d-{n}"), "control.apply", &payload.to_string())
+    };
+    for (action, mode, is_dry) in
+        [("resume", None, true), ("pause", None, false), ("set_risk_mode", Some("reduced"), false)]
+    {
+        let done = send(&mut home, action, mode, is_dry);
+        assert_eq!(done.decision.status, Status::Success, "{action}: {done:?}");
+    }
+    let first = send(&mut home, "resume", None, false);
+    assert_eq!(first.decision.status, Status::Success, "{first:?}");
+    assert_eq!(fact(&first, "first_seen(control.concern)"), json!(true));
+    let second = send(&mut home, "resume", None, false);
+    assert_eq!(fact(&second, "first_seen(control.concern)"), json!(false));
 }
 
 #[test]

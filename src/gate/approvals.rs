@@ -11,11 +11,13 @@ use super::handle::{AnswerBody, Outcome, Turn, data};
 use super::prepare::{Authentic, Prepared, Refusal, escaped};
 use super::record::{Decision, Flow, Metadata, Status};
 use super::state;
+use crate::rules::Rulebook;
 use crate::rules::rule::entries::{Entries, Entry};
 use crate::rules::rule::set::Grows;
 use crate::wire::approvals::{AddGrant, DenyApproval, EndGrant, GrantApproval, HoldId};
 use crate::wire::code::Code;
 use crate::wire::ids::{Principal, RequestId, RuleId, SetName};
+use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
 
 /// Most held requests.
@@ -49,6 +51,8 @@ pub struct Hold {
     pub file_sha256: String,
     /// Rules that hold it.
     pub rules: Vec<RuleId>,
+    /// SHA-256 of their files' texts, hex, in the same order: a grant is of what they said then.
+    pub rules_sha256: Vec<String>,
     /// Since when.
     pub held_at: Time,
     /// Until when somebody may grant it.
@@ -244,7 +248,7 @@ impl Turn<'_> {
         if self.state.entries.iter().count() >= ENTRIES_MAX {
             return Err(conflict(format!("{ENTRIES_MAX} entries came into sets already; end some first")));
         }
-        let folded = set.kind.kind().fold(value);
+        let folded = set.kind.kind().entry(value);
         let folded = folded.ok_or_else(|| {
             conflict(format!("`{}` cannot be compared with what is in set `{name}`", escaped(value)))
         })?;
@@ -259,7 +263,7 @@ impl Turn<'_> {
         let EndGrant { set: name, value, task } = end;
         let kind = self.rules.ruleset.sets.get(name).map(|set| set.kind.kind());
         let folded =
-            kind.and_then(|kind| kind.fold(value)).map_or_else(|| value.clone(), |value| value.into_owned());
+            kind.and_then(|kind| kind.entry(value)).map_or_else(|| value.clone(), |value| value.into_owned());
         let is_there = self.state.entries.iter().any(|(set, other, entry)| {
             set == name && (other == folded || other == value) && entry.task == *task
         });
@@ -271,6 +275,22 @@ impl Turn<'_> {
         let ended = Change::EntryEnded { set: name.clone(), value: folded, task: task.clone() };
         Ok(Outcome { data, changes: vec![state::Change::Approvals(ended)], ..Outcome::default() })
     }
+}
+
+impl Granted<'_> {
+    /// The rules that are satisfied: those that held it and say now what they said then. One that was changed meanwhile
+    /// is another, which nobody has approved anything under.
+    pub(super) fn satisfied(&self, rules: &Rulebook) -> Vec<RuleId> {
+        let Hold { rules: held, rules_sha256, .. } = self.hold;
+        let held = held.iter().zip(rules_sha256);
+        held.filter(|(id, sha256)| text_sha256(rules, id) == **sha256).map(|(id, _)| id.clone()).collect()
+    }
+}
+
+/// SHA-256 of the text of a rule's file; nothing of one that is not there.
+fn text_sha256(rules: &Rulebook, id: &RuleId) -> String {
+    let rule = rules.ruleset.rules.get(id);
+    rule.map_or_else(String::new, |rule| sha256_hex(rule.text.as_bytes()))
 }
 
 /// Makes the line of a request that nothing but rules hold up one that holds it, if there is room.
@@ -309,6 +329,7 @@ pub(super) fn hold(
                 answer: turn.granted.map_or_else(|| decision.answer.clone(), |own| own.hold.answer.clone()),
                 request_sha256: authentic.request_hash.clone(),
                 file_sha256,
+                rules_sha256: rules.iter().map(|id| text_sha256(turn.rules, id)).collect(),
                 rules,
                 held_at: turn.now,
                 expires_at: turn.now.plus_ms(expires_ms),

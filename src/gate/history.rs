@@ -13,14 +13,18 @@ use crate::rules::rule::ruleset::WINDOW_S_MAX;
 use crate::rules::rule::{Fact, Program, Reading, Value};
 use crate::wire::amount::Amount;
 use crate::wire::ids::Principal;
+use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
 
 /// Requests of a window that are looked at; of more nobody says anything.
 pub const ROWS_MAX: usize = 5000;
-/// Texts longer than this are kept as their beginning: what differs only behind it counts as the same. Bytes.
+/// Texts longer than this are kept as their beginning and the digest of all of it. Bytes.
 const VALUE_BYTES_MAX: usize = 300;
-/// Values of one field of one request that are kept.
-const VALUES_MAX: usize = 100;
+/// Values of one field of one request that are kept: more than a line has room for. Of a request that is too large for
+/// its line the rest are never known.
+const VALUES_MAX: usize = 3000;
+/// Begins what is kept of a text that is no host or address; none that is one begins with it.
+const INCOMPARABLE: &str = " ";
 /// How long requests are kept for windows, milliseconds.
 pub const KEPT_MS: i64 = WINDOW_S_MAX as i64 * 1000;
 /// A batch may last so long: what is fetched begins so much before the window. Milliseconds.
@@ -170,15 +174,45 @@ pub fn query(program: &Program, source: &Principal, action: &str, payload: &str)
     query.window_ms.is_some().then_some(query)
 }
 
-/// What of a line belongs to the history of its sender's requests: sender, action, values.
-pub fn of_line(decision: &Decision) -> Option<(&str, &str, Option<Values>)> {
+/// What of a line belongs to the history of its sender's requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted<'a> {
+    /// Who sent it.
+    pub source: &'a str,
+    /// Its action.
+    pub action: &'a str,
+    /// Its values; none: its payload is not in the line.
+    pub values: Option<Values>,
+    /// Whether its values are known from now on.
+    pub makes_known: bool,
+}
+
+/// What of a line belongs to the history of its sender's requests; none: it was not accepted, or nothing is kept of it.
+pub fn of_line(decision: &Decision) -> Option<Accepted<'_>> {
     let (source, action) = (decision.source.as_deref()?, decision.action.as_deref()?);
     let is_accepted = decision.status == Status::Success
         && decision.metadata.replay_of.is_none()
         // Exits are nobody's to count: no rule is asked about them.
         && decision.lane != Lane::Protected;
     paths(action).filter(|_| is_accepted)?;
-    Some((source, action, decision.payload.as_deref().map(|payload| values(action, payload))))
+    let payload = decision.payload.as_deref();
+    let makes_known = payload.is_some_and(|payload| action != CONTROL || changes_who_trades(payload));
+    Some(Accepted { source, action, values: payload.map(|payload| values(action, payload)), makes_known })
+}
+
+const CONTROL: &str = "control.apply";
+
+/// Whether rules are asked of such a control decision as things stand whenever it comes, and something comes of it: or
+/// by a pause, which nothing refuses, or by only asking, a sender would make known what it was never accepted with.
+fn changes_who_trades(payload: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Said {
+        action: String,
+        #[serde(default)]
+        dry_run: bool,
+    }
+    let said = serde_json::from_str::<Said>(payload);
+    said.is_ok_and(|said| matches!(said.action.as_str(), "switch" | "resume") && !said.dry_run)
 }
 
 /// The historic values of a payload.
@@ -190,7 +224,9 @@ pub fn values(action: &str, payload: &str) -> Values {
         let mut of_field: Vec<String> = Vec::new();
         for path in *sources {
             let texts = at(&members, path);
-            of_field.extend(texts.iter().filter_map(|text| kept(field.kind, text)));
+            of_field.extend(texts.into_iter().map(|text| {
+                kept(field.kind, &text).unwrap_or_else(|| [INCOMPARABLE, cut(text).as_str()].concat())
+            }));
         }
         of_field.truncate(VALUES_MAX);
         if !of_field.is_empty() {
@@ -229,16 +265,26 @@ fn kept(kind: Kind, text: &str) -> Option<String> {
         let number = Amount::parse_wire(text).map(|number| number.to_string());
         return Some(number.unwrap_or_else(|_| text.to_owned()));
     }
-    let mut folded = kind.fold(text)?.into_owned();
-    let end = (0..=VALUE_BYTES_MAX.min(folded.len())).rev().find(|end| folded.is_char_boundary(*end));
-    folded.truncate(end.unwrap_or(0));
-    Some(folded)
+    kind.fold(text).map(|folded| cut(folded.into_owned()))
+}
+
+/// A text that is short, and another for another text.
+fn cut(mut text: String) -> String {
+    if text.len() <= VALUE_BYTES_MAX {
+        return text;
+    }
+    let digest = sha256_hex(text.as_bytes());
+    let end = (0..=VALUE_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end));
+    text.truncate(end.unwrap_or(0));
+    text.push_str(&digest);
+    text
 }
 
 const NOT_LOOKED_UP: &str = "history is not looked up";
 const NOT_KEPT: &str = "no history is kept of this field";
 const TOO_MANY: &str = "more requests were accepted within the window than are looked at";
 const NOT_IN_LINE: &str = "the values of an earlier request are not in its ledger line";
+const NOT_COMPARED: &str = "a value of an earlier request cannot be compared";
 const NOT_EXACT: &str = "the sum cannot be held exactly";
 
 /// What a reading of the past comes to. `own` is the value of its field in the present request.
@@ -337,6 +383,11 @@ fn distinct<'a>(within: &[&Row], of: &Field, own: &Fact<'_>) -> Fact<'a> {
     for row in within {
         let Some(found) = &row.values else { return unknown(NOT_IN_LINE) };
         let found = found.get(of.name).into_iter().flatten();
+        if matches!(of.kind, Kind::Host | Kind::Address)
+            && found.clone().any(|value| value.starts_with(INCOMPARABLE))
+        {
+            return unknown(NOT_COMPARED);
+        }
         values.extend(found.map(|value| match Amount::parse_exact(value) {
             Ok(number) if of.kind.is_number() => number.normalized().to_string(),
             _ => value.clone(),
@@ -404,6 +455,43 @@ mod tests {
         let price = Reading::Sum { of: field::find("order.price").unwrap(), window_s: 100 };
         assert!(is_unknown(&History::default(), &price), "no history is kept of prices");
         assert!(matches!(fact(None, "order.submit", &sum, |_| number("1"), at_s(0)), Fact::Unknown(_)));
+    }
+
+    fn known(action: &str, name: &str, payload: &str) -> BTreeSet<String> {
+        values(action, payload).remove(name).unwrap_or_default().into_iter().collect()
+    }
+
+    /// Long texts were kept as their beginning alone: who had one accepted had all with that beginning.
+    #[test]
+    fn long_texts_are_the_same_only_if_all_of_them_is() {
+        let call = |end: &str| {
+            let payload = format!(r#"{{"endpoint":"/{}{end}"}}"#, "a".repeat(VALUE_BYTES_MAX));
+            known("service.api_call", "payload.endpoint", &payload)
+        };
+        assert_eq!(call("x"), call("x"));
+        assert!(call("x").is_disjoint(&call("y")));
+        assert!(call("x").iter().all(|value| value.len() == VALUE_BYTES_MAX + 64));
+    }
+
+    /// The 101st recipient did not count.
+    #[test]
+    fn all_values_of_a_line_are_kept() {
+        let to: Vec<String> = (0..1000).map(|n| format!("{n}@b.c")).collect();
+        let payload = serde_json::json!({ "to": to }).to_string();
+        assert_eq!(known("email.send", "payload.to", &payload).len(), 1000);
+    }
+
+    #[test]
+    fn who_wrote_to_something_that_is_no_address_is_not_known_to_have_written_to_few() {
+        let of = field::find("payload.to").unwrap();
+        let asked = |payload: &str| {
+            let row = Row { seq: 0, at: at_s(999), values: Some(values("email.send", payload)) };
+            let history = History { rows: vec![row], ..History::default() };
+            let own = |_| Fact::Many(vec![Value::Text("a@b.c".into())]);
+            fact(Some(&history), "email.send", &Reading::Distinct { of, window_s: 100 }, own, at_s(1000))
+        };
+        assert_eq!(asked(r#"{"to":["x@y.z"]}"#), number("2"));
+        assert!(matches!(asked(r#"{"to":["x@y.z","X <x@y.z>"]}"#), Fact::Unknown(_)));
     }
 
     #[test]

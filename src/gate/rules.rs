@@ -106,11 +106,11 @@ pub(super) fn carry_out(
     let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(root) };
     let mut source = Source::new(turn, authentic);
     let facts = source.facts(&program.readings);
-    let satisfied = turn.granted.map_or(&[][..], |granted| granted.hold.rules.as_slice());
+    let satisfied = turn.granted.map_or_else(Vec::new, |granted| granted.satisfied(turn.rules));
     let other = |field| source.fact(&Reading::Field(field));
-    let ruled = rule(program, &facts, &around, &other, satisfied);
+    let ruled = rule(program, &facts, &around, &other, &satisfied);
     let remembered = match turn.granted.filter(|granted| granted.remember) {
-        Some(granted) => remembered(turn, granted, program, &facts, &around),
+        Some(granted) => remembered(turn, granted, &satisfied, program, &facts, &around),
         None => Vec::new(),
     };
     let outcome = Ok(match (&body.payload, outcome.verdict) {
@@ -127,7 +127,7 @@ pub(super) fn carry_out(
                         *fact = source.fact(reading);
                     }
                 }
-                blocking(program, &facts, &around, satisfied).map(|guard| guard.id.to_string())
+                blocking(program, &facts, &around, &satisfied).map(|guard| guard.id.to_string())
             };
             let passes = verdict.accepted;
             let verdict = judge_order(turn, authentic, order, verdict, &ruled, &mut refused);
@@ -149,12 +149,13 @@ pub(super) fn carry_out(
 fn remembered(
     turn: &Turn<'_>,
     granted: Granted<'_>,
+    satisfied: &[RuleId],
     program: &Program,
     facts: &[Fact<'_>],
     around: &Around<'_>,
 ) -> Vec<Change> {
     let mut found: BTreeSet<(SetName, String)> = BTreeSet::new();
-    for guard in program.guards.iter().filter(|guard| granted.hold.rules.contains(&guard.id)) {
+    for guard in program.guards.iter().filter(|guard| satisfied.contains(&guard.id)) {
         for condition in &guard.conditions {
             let (kind, of) = match &condition.test {
                 Test::Member { kind, of, is_in: false } => (Some(*kind), of),

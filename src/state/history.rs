@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use rusqlite::params;
 
 use super::store::{Store, StoreError, from_sql, to_sql};
-use crate::gate::history::{History, KEPT_MS, Query, ROWS_MAX, Row, Values};
+use crate::gate::history::{Accepted, History, KEPT_MS, Query, ROWS_MAX, Row};
 use crate::wire::time::Time;
 
 pub(super) const TABLES: &str = "
@@ -34,12 +34,8 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn insert_history(
-        &self,
-        seq: u64,
-        at: Time,
-        (source, action, values): (&str, &str, Option<Values>),
-    ) -> Result<(), StoreError> {
+    pub fn insert_history(&self, seq: u64, at: Time, accepted: Accepted<'_>) -> Result<(), StoreError> {
+        let Accepted { source, action, values, makes_known } = accepted;
         self.database
             .prepare_cached("DELETE FROM history WHERE source = ?1 AND action = ?2 AND ms <= ?3")?
             .execute(params![source, action, at.ms().saturating_sub(KEPT_MS)])?;
@@ -49,7 +45,8 @@ impl Store {
                 "INSERT OR REPLACE INTO history (source, action, ms, seq, body) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?
             .execute(params![source, action, at.ms(), to_sql(seq)?, body])?;
-        let texts = values.iter().flatten().filter(|(field, _)| is_text(field));
+        let known = values.iter().filter(|_| makes_known);
+        let texts = known.flatten().filter(|(field, _)| is_text(field));
         for (field, values) in texts {
             for value in values {
                 self.database

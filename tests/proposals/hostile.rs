@@ -99,6 +99,24 @@ fn a_bomb_of_yaml_aliases() {
     assert_eq!(code(&outcomes[0]), Some(Code::MalformedJson));
 }
 
+/// An agent's own rules are read with each of its requests, and exits of others wait in the same batch: what costs time
+/// is for people to allow.
+#[test]
+fn rules_that_make_every_decision_slow() {
+    let gate = Gate::new();
+    let mut home = gate.open();
+    let slow = |id: &str, count: usize| {
+        let mut rule = own_rule(id, "5");
+        let look_back = |n| json!({"field": "history.count", "window_s": 60 + n, "op": "gt", "value": 5});
+        rule["when"] = (0..count).map(look_back).collect();
+        activate(rule)
+    };
+    assert!(acknowledged(&gate.propose(&mut home, &slow("a", 10))).1);
+    assert!(!acknowledged(&gate.propose(&mut home, &slow("b", 7))).1, "17 of them");
+    assert!(acknowledged(&gate.propose(&mut home, &slow("c", 6))).1);
+    assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("d", "5")))).1, "without any");
+}
+
 #[test]
 fn ten_thousand_rules() {
     // At once.

@@ -14,7 +14,7 @@ use self::payload::PayloadView;
 use super::handle::Turn;
 use super::history;
 use super::prepare::{Authentic, Payload};
-use crate::rules::rule::field::{Id, Missing, WEEKDAYS};
+use crate::rules::rule::field::{Id, Kind, Missing, WEEKDAYS};
 use crate::rules::rule::{Fact, Field, Reading, Value};
 use crate::trading::facts::minutes_since_open;
 use crate::wire::admission::{AdmissionBody, AdmissionEnvelope, Causality};
@@ -55,6 +55,7 @@ pub fn is_by_size(reading: &Reading) -> bool {
 }
 
 const UNREADABLE: &str = "the payload cannot be read";
+const NO_VALUE: &str = "it is no value that the field can have";
 const NO_SUCH: &str = "the request has no such field";
 
 impl<'a> Source<'a> {
@@ -108,7 +109,7 @@ impl<'a> Source<'a> {
             id => match self.of_action(id) {
                 // Whoever leaves out what must be there must not have conditions on it come out false.
                 Fact::Absent if field.missing != Missing::Absent => unknown(UNREADABLE),
-                fact => fact,
+                fact => of_kind(field.kind, fact),
             },
         }
     }
@@ -179,6 +180,25 @@ fn of_task<'a>(id: Id, body: &'a AdmissionBody) -> Fact<'a> {
         Id::AdmissionBudgetClaimed => claimed(|causality| causality.recursion_budget_remaining),
         _ => unknown(NO_SUCH),
     }
+}
+
+/// The fact, if all of it is of its field's kind. Proofs know no other values: what is none of a closed list, or out of
+/// range, must not slip between two rules that together leave nothing out.
+fn of_kind(kind: Kind, fact: Fact<'_>) -> Fact<'_> {
+    let is_of_kind = |value: &Value<'_>| match (kind, value) {
+        (Kind::Word(known), Value::Text(text)) => known.is_empty() || known.contains(&text.as_ref()),
+        (Kind::Whole(from, to), Value::Number(number)) => {
+            (Amount::from_i64(from)..=Amount::from_i64(to)).contains(number)
+                && number.is_multiple_of(Amount::ONE) == Some(true)
+        }
+        _ => true,
+    };
+    let is_so = match &fact {
+        Fact::Known(value) => is_of_kind(value),
+        Fact::Many(values) => values.iter().all(is_of_kind),
+        Fact::Absent | Fact::Unknown(_) => true,
+    };
+    if is_so { fact } else { unknown(NO_VALUE) }
 }
 
 fn unknown<'a>(why: &'static str) -> Fact<'a> {

@@ -384,6 +384,8 @@ fn what_is_of_the_wrong_type_or_lacks_what_must_be_there_is_unknown() {
         ("calendar.create", "{}", "payload.minutes_ahead"),
         ("service.api_call", r#"{"headers":["x"]}"#, "payload.header_names"),
         ("service.api_call", r#"{"headers":{"x":7}}"#, "payload.header_values"),
+        ("service.api_call", r#"{"method":"TRACE"}"#, "payload.method"),
+        ("service.api_call", r#"{"method":"get"}"#, "payload.method"),
         ("control.apply", "{}", "control.action"),
         ("control.apply", r#"{"action":"pause"}"#, "control.target"),
         ("admission.admit", "{}", "admission.tenant"),

@@ -1,6 +1,6 @@
 //! What a proposal would make of the rulebook, and in which direction that is.
 
-use super::{Kind, OWN_RULES_MAX, Proposed, RULE_BYTES_MAX};
+use super::{Kind, OWN_RULES_MAX, OWN_SEARCHES_MAX, Proposed, RULE_BYTES_MAX};
 use crate::gate::prepare::Refusal;
 use crate::rules::Rulebook;
 use crate::rules::proof::{Comparison, STEPS_MAX, compare};
@@ -250,11 +250,28 @@ pub(super) fn why_people(
     if let Some(why) = touched.filter_map(|file| not_own(rules, by, file)).next() {
         return Some(why);
     }
-    let own = rules.ruleset.rules.values().filter(|rule| not_own(rules, by, &rule.file).is_none());
-    if is_new && own.count() >= OWN_RULES_MAX {
+    let own = rules.ruleset.rules.values().map(|rule| &rule.file);
+    let own = own.filter(|other| not_own(rules, by, other).is_none());
+    if is_new && own.clone().count() >= OWN_RULES_MAX {
         return Some(format!("`{by}` has {OWN_RULES_MAX} rules of its own"));
     }
+    let others = own.filter(|other| other.id != file.id);
+    if searches(file) > 0
+        && others.map(searches).fold(searches(file), usize::saturating_add) > OWN_SEARCHES_MAX
+    {
+        return Some(format!(
+            "with it more than {OWN_SEARCHES_MAX} conditions of `{by}`'s own rules search texts or look back"
+        ));
+    }
     None
+}
+
+/// Conditions that cost time with the length of a text, or with how much was accepted before.
+fn searches(file: &RuleFile) -> usize {
+    let is_search = |c: &&ConditionFile| {
+        c.field.starts_with("history.") || matches!(c.op, Op::Matches | Op::NotMatches | Op::LinksNotIn)
+    };
+    file.when.iter().filter(is_search).count()
 }
 
 /// Bounds are what people allow proposals, and the hypothesis is what the rule is measured by.

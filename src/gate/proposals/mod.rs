@@ -27,6 +27,9 @@ pub const PENDING_MAX: usize = 256;
 pub const RULE_BYTES_MAX: usize = 8 * 1024;
 /// Most rules of one principal that apply themselves: every entry is decided under all of them.
 pub const OWN_RULES_MAX: usize = 64;
+/// Most conditions of them that search texts or look back: each may take a millisecond of every decision, for every size
+/// that is tried.
+pub const OWN_SEARCHES_MAX: usize = 16;
 
 /// What is proposed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -554,7 +554,10 @@ fn check_bounds(written: &ConditionFile, threshold: Option<Amount>) -> Result<()
 pub fn missing(reading: &Reading) -> Missing {
     match reading {
         Reading::Field(field) => field.missing,
-        Reading::FirstSeen(field) => field.missing,
-        Reading::Count { .. } | Reading::Sum { .. } | Reading::Distinct { .. } => Missing::Unknown,
+        // Where its field may be left out, so may this; else the history may be unknown.
+        Reading::FirstSeen(field) if field.missing == Missing::Absent => Missing::Absent,
+        Reading::FirstSeen(_) | Reading::Count { .. } | Reading::Sum { .. } | Reading::Distinct { .. } => {
+            Missing::Unknown
+        }
     }
 }
