@@ -9,19 +9,26 @@
 )]
 
 use std::fmt::Write;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::time::{ClockId, clock_gettime};
 use spoolgate::rules::proof::{Comparison, Direction, STEPS_MAX, compare};
 use spoolgate::rules::rule::RuleSet;
 
-/// Median time of a comparison, with what came of it.
+/// Processor time of this program so far.
+fn spent() -> Duration {
+    Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap())
+}
+
+/// Median processor time of a comparison, with what came of it.
 fn measure(name: &str, before: &RuleSet, after: &RuleSet, direction: Direction, rounds: usize) {
     let mut times: Vec<Duration> = Vec::with_capacity(rounds);
     let mut last: Option<Comparison> = None;
     for _ in 0..rounds {
-        let begun = Instant::now();
+        let begun = spent();
         let found = compare(std::hint::black_box(before), std::hint::black_box(after), STEPS_MAX);
-        times.push(begun.elapsed());
+        times.push(spent().saturating_sub(begun));
         last = Some(found);
     }
     times.sort_unstable();
@@ -39,8 +46,21 @@ fn rule(id: &str, then: &str, when: &str) -> (String, String) {
 }
 
 fn book(rules: &[(String, String)]) -> RuleSet {
+    book_with(rules, &[])
+}
+
+fn book_with(rules: &[(String, String)], sets: &[(String, String)]) -> RuleSet {
     let rules = rules.iter().map(|(path, text)| (path.as_str(), text.as_str()));
-    RuleSet::compile(rules, []).unwrap()
+    RuleSet::compile(rules, sets.iter().map(|(path, text)| (path.as_str(), text.as_str()))).unwrap()
+}
+
+/// Numbers that look random, the same in every run.
+fn dice() -> impl FnMut(usize) -> usize {
+    let mut state = 1_usize;
+    move |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    }
 }
 
 fn range(field: &str, from: usize, to: usize) -> String {
@@ -80,11 +100,7 @@ fn hostile(count: usize) -> Vec<(String, String)> {
         "market.minutes_since_open",
         "portfolio.open_positions",
     ];
-    let mut state = 1_usize;
-    let mut roll = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut roll = dice();
     let rules = (0..count).map(|n| {
         let mut when = String::new();
         for _ in 0..3 {
@@ -94,6 +110,121 @@ fn hostile(count: usize) -> Vec<(String, String)> {
         rule(&format!("h{n:04}"), "reject", when.trim_end_matches(", "))
     });
     rules.collect()
+}
+
+/// Three fields of texts, each in a list of 40 out of 100 names or in none of them.
+fn lists(count: usize) -> Vec<(String, String)> {
+    let mut roll = dice();
+    let rules = (0..count).map(|n| {
+        let when: Vec<String> = ["order.symbol", "order.thesis", "strategy.name"]
+            .iter()
+            .map(|field| {
+                let names: Vec<String> = (0..40).map(|_| format!("N{}", roll(100))).collect();
+                let op = ["in", "not_in"][roll(2)];
+                format!("{{field: {field}, op: {op}, value: [{}]}}", names.join(", "))
+            })
+            .collect();
+        rule(&format!("l{n:04}"), "reject", &when.join(", "))
+    });
+    rules.collect()
+}
+
+/// Windows of eight numbers that overlap.
+fn windows(count: usize) -> Vec<(String, String)> {
+    let fields = [
+        "order.size",
+        "order.notional",
+        "order.planned_entry",
+        "order.planned_stop",
+        "market.price",
+        "market.spread_pct",
+        "market.volume_ratio",
+        "market.volatility",
+    ];
+    let mut roll = dice();
+    let rules = (0..count).map(|n| {
+        let when: Vec<String> = fields
+            .iter()
+            .map(|field| {
+                let from = roll(500);
+                range(field, from, from + 1 + roll(1000))
+            })
+            .collect();
+        rule(&format!("w{n:04}"), "reject", &when.join(", "))
+    });
+    rules.collect()
+}
+
+/// Every second of 800 names in one list, in rules that a number tells apart.
+fn long(count: usize) -> Vec<(String, String)> {
+    let mut roll = dice();
+    let rules = (0..count).map(|n| {
+        let names: Vec<String> = (0..800).filter(|_| roll(2) == 0).map(|name| format!("N{name}")).collect();
+        let when = format!(
+            "{{field: order.symbol, op: {}, value: [{}]}}, {}",
+            ["in", "not_in"][roll(2)],
+            names.join(", "),
+            range("order.size", n, n + 50)
+        );
+        rule(&format!("n{n:04}"), "reject", &when)
+    });
+    rules.collect()
+}
+
+/// Each asks for two elements of an array, one on a list and one off it.
+fn arrays(count: usize) -> Vec<(String, String)> {
+    let mut roll = dice();
+    let rules = (0..count).map(|n| {
+        let mut list = || (0..5).map(|_| format!("f{}", roll(20))).collect::<Vec<_>>().join(", ");
+        let (one, two) = (list(), list());
+        let when = format!(
+            "{{field: 'council.files_changed[]', op: in, value: [{one}]}}, \
+             {{field: 'council.metrics[]', op: not_in, value: [{two}]}}"
+        );
+        let (path, text) = rule(&format!("a{n:04}"), "reject", &when);
+        (path, text.replace("order.submit", "council.request"))
+    });
+    rules.collect()
+}
+
+/// Rules that ask for sets whose entries all end, one after the other.
+fn expiring(count: usize, endings: usize) -> (Vec<(String, String)>, Vec<(String, String)>) {
+    let sets = (0..4).map(|set| {
+        let entries: String = (0..endings / 4)
+            .map(|n| {
+                let (day, hour, minute) = (1 + n / 1440, n / 60 % 24, n % 60);
+                format!(
+                    "  - {{value: N{n}, provenance: user_established, expires: 2030-0{}-{day:02}T{hour:02}:{minute:02}:00Z}}\n",
+                    set + 1
+                )
+            })
+            .collect();
+        (format!("rules/sets/s{set}.yaml"), format!("name: s{set}\nkind: word\nentries:\n{entries}"))
+    });
+    let mut roll = dice();
+    let rules = (0..count).map(|n| {
+        let when = format!(
+            "{{field: order.symbol, op: {}, value: s{}}}, {}",
+            ["in", "not_in"][roll(2)],
+            roll(4),
+            range("order.size", n, n + 50)
+        );
+        rule(&format!("e{n:04}"), "reject", &when)
+    });
+    (rules.collect(), sets.collect())
+}
+
+/// Is everything still covered without the one rule that covers everything?
+fn hostile_pair(name: &str, before: &RuleSet, after: &RuleSet) -> Duration {
+    let begun = spent();
+    let found = compare(before, after, STEPS_MAX);
+    let took = spent().saturating_sub(begun);
+    let nanoseconds = took.as_nanos() / u128::from(found.steps.max(1));
+    println!(
+        "hostile: {name:<48} {took:>12.1?}, {} steps of {nanoseconds} ns, {:?}",
+        found.steps, found.direction
+    );
+    took
 }
 
 /// The same as `r`, split in two.
@@ -143,15 +274,33 @@ fn main() {
             rounds,
         );
     }
-    for count in [30, 100, 300, 1000, 2000] {
-        let rules = hostile(count);
-        let (all, before) = (rule("all", "reject", ""), book(&rules));
-        let begun = Instant::now();
-        let found = compare(&book(std::slice::from_ref(&all)), &before, STEPS_MAX);
-        let took = begun.elapsed();
-        println!(
-            "hostile: do {count} rules cover everything: {took:.1?}, {} steps, {:?}",
-            found.steps, found.direction
-        );
+    let all = rule("all", "reject", "");
+    let mut worst = Duration::ZERO;
+    // One less than the most that there may be.
+    for count in [30, 100, 300, 1000, 1999] {
+        let rules = [
+            ("halves", hostile(count)),
+            ("lists and their complements", lists(count)),
+            ("windows of numbers", windows(count)),
+            ("long lists in few fields", long(count)),
+            ("arrays", arrays(count)),
+        ];
+        for (name, rules) in rules {
+            let action = if name == "arrays" { "council.request" } else { "order.submit" };
+            let all = (all.0.clone(), all.1.replace("order.submit", action));
+            let before = book(&[vec![all], rules.clone()].concat());
+            worst = worst.max(hostile_pair(&format!("{count} rules, {name}"), &before, &book(&rules)));
+        }
+        for (endings, name) in [(200, "200 endings"), (5_000, "5000 endings")] {
+            let (rules, sets) = expiring(count, endings);
+            let before = book_with(&[vec![all.clone()], rules.clone()].concat(), &sets);
+            worst = worst.max(hostile_pair(
+                &format!("{count} rules, {name}"),
+                &before,
+                &book_with(&rules, &sets),
+            ));
+        }
     }
+    let memory = getrusage(UsageWho::RUSAGE_SELF).unwrap().max_rss();
+    println!("hostile, worst: {worst:.1?}; peak memory of this program {memory} KiB");
 }

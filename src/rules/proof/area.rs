@@ -52,6 +52,11 @@ impl Crowd {
         Crowd { may_be_unknown: true, with: Vec::new(), without: Vec::new() }
     }
 
+    /// How much work it is.
+    pub fn weight(&self) -> u64 {
+        (self.with.len() as u64).saturating_add(self.without.len() as u64).saturating_add(1)
+    }
+
     /// Those that satisfy the condition.
     pub fn satisfying(mut self, ask: &Ask) -> Crowd {
         match ask {
@@ -81,6 +86,12 @@ impl Piece {
             piece.set_crowd(*number, crowd);
         }
         piece
+    }
+
+    /// How much work it is to copy it.
+    pub fn weight(&self) -> u64 {
+        let crowds = self.crowds.iter().map(|(_, crowd)| crowd.weight());
+        crowds.fold(self.sides.len() as u64, u64::saturating_add)
     }
 
     /// Cells of a dimension, if not all.

@@ -1,6 +1,7 @@
 //! Whether areas together cover another: they are cut out of it one after the other until nothing is left, or
 //! something that none of them touches.
 
+use std::cmp::Reverse;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
@@ -28,6 +29,9 @@ impl Steps {
     }
 }
 
+/// Steps that it takes to get memory for something new.
+const MAKING: u64 = 4;
+
 /// How an area lies to a piece.
 enum Lie {
     /// They have nothing in common.
@@ -45,6 +49,12 @@ pub struct Tie {
     pub to: u32,
     /// How many cells of values that has; those behind them are none.
     pub count: u32,
+}
+
+/// A piece, and the areas that cover a part of it, each with how many of its conditions some of the piece fails.
+struct Open<'a> {
+    piece: Piece,
+    near: Vec<(&'a Area, usize)>,
 }
 
 /// Covers pieces of one space.
@@ -66,12 +76,9 @@ impl Cover<'_> {
         seen: &mut dyn FnMut(&Piece) -> ControlFlow<()>,
     ) -> Result<bool, Exhausted> {
         let mut is_any_left = false;
-        let mut open = vec![(piece, Rc::new(areas.to_vec()))];
-        while let Some((piece, areas)) = open.pop() {
-            if !self.is_possible(&piece)? {
-                continue;
-            }
-            let Some(mut near) = self.near(&piece, &areas)? else { continue };
+        let mut open: Vec<Open> = Vec::new();
+        open.extend(self.open(piece, areas.iter().copied())?);
+        while let Some(Open { piece, mut near }) = open.pop() {
             // The area that cuts least comes first: fewer parts, and larger ones.
             let first = near.iter().enumerate().min_by_key(|(_, (_, cuts))| *cuts).map(|(at, _)| at);
             let Some(first) = first else {
@@ -82,13 +89,28 @@ impl Cover<'_> {
                 continue;
             };
             let (area, _) = near.swap_remove(first);
-            let rest = Rc::new(near.into_iter().map(|(area, _)| area).collect::<Vec<_>>());
-            self.steps.take(rest.len() as u64)?;
+            let behind = open.len();
             for part in self.cut(piece, area)? {
-                open.push((part, Rc::clone(&rest)));
+                open.extend(self.open(part, near.iter().map(|(area, _)| *area))?);
+            }
+            // The part that the fewest touch comes next: if something is left, it is found sooner.
+            if let Some(parts) = open.get_mut(behind..) {
+                parts.sort_by_key(|part| Reverse(part.near.len()));
             }
         }
         Ok(is_any_left)
+    }
+
+    /// The piece with what touches it; none if it is empty or one area covers all of it.
+    fn open<'a>(
+        &mut self,
+        piece: Piece,
+        areas: impl Iterator<Item = &'a Area>,
+    ) -> Result<Option<Open<'a>>, Exhausted> {
+        if !self.is_possible(&piece)? {
+            return Ok(None);
+        }
+        Ok(self.near(&piece, areas)?.map(|near| Open { piece, near }))
     }
 
     /// The areas that cover a part of the piece, each with how many of its conditions some of the piece fails; none if
@@ -96,14 +118,14 @@ impl Cover<'_> {
     fn near<'a>(
         &mut self,
         piece: &Piece,
-        areas: &[&'a Area],
+        areas: impl Iterator<Item = &'a Area>,
     ) -> Result<Option<Vec<(&'a Area, usize)>>, Exhausted> {
         let mut near = Vec::new();
         for area in areas {
             match self.lie(piece, area)? {
                 Lie::Apart => {}
                 Lie::Over => return Ok(None),
-                Lie::Across(cuts) => near.push((*area, cuts)),
+                Lie::Across(cuts) => near.push((area, cuts)),
             }
         }
         Ok(Some(near))
@@ -115,6 +137,7 @@ impl Cover<'_> {
         for (dimension, cells) in &area.sides {
             let Some(have) = piece.side(*dimension) else {
                 // Sides of all cells are left out of areas.
+                self.steps.take(1)?;
                 cuts = cuts.saturating_add(1);
                 continue;
             };
@@ -126,6 +149,7 @@ impl Cover<'_> {
         }
         for (number, ask) in &area.asks {
             let crowd = piece.crowd(*number);
+            self.steps.take(crowd.weight())?;
             if !self.can_be(&crowd.clone().satisfying(ask))? {
                 return Ok(Lie::Apart);
             }
@@ -141,10 +165,10 @@ impl Cover<'_> {
         for (dimension, cells) in &area.sides {
             let all = self.universes.get(*dimension as usize);
             let Some(have) = within.side(*dimension).map(Rc::as_ref).or(all) else { continue };
-            self.steps.take(have.weight().saturating_add(cells.weight()))?;
+            self.steps.take(have.weight().saturating_add(cells.weight()).saturating_add(MAKING))?;
             let (outside, inside) = (have.minus(cells), have.intersection(cells));
             if !outside.is_empty() {
-                self.steps.take(within.sides.len() as u64)?;
+                self.steps.take(within.weight().saturating_add(MAKING))?;
                 let mut part = within.clone();
                 part.set_side(*dimension, outside);
                 parts.push(part);
@@ -153,9 +177,10 @@ impl Cover<'_> {
         }
         for (number, ask) in &area.asks {
             let crowd = within.crowd(*number);
+            self.steps.take(crowd.weight())?;
             let outside = crowd.clone().failing(ask);
             if self.can_be(&outside)? {
-                self.steps.take(within.sides.len() as u64)?;
+                self.steps.take(within.weight().saturating_add(MAKING))?;
                 let mut part = within.clone();
                 part.set_crowd(*number, outside);
                 parts.push(part);
@@ -166,6 +191,7 @@ impl Cover<'_> {
     }
 
     fn is_possible(&mut self, piece: &Piece) -> Result<bool, Exhausted> {
+        self.steps.take(piece.sides.len() as u64)?;
         if piece.sides.iter().any(|(_, cells)| cells.is_empty()) {
             return Ok(false);
         }

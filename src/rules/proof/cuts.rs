@@ -51,6 +51,11 @@ impl Numbers {
         }
     }
 
+    /// How many cuts there are.
+    pub fn len(&self) -> usize {
+        self.cuts.len()
+    }
+
     /// Ends the list; how many cells there are.
     pub fn seal(&mut self) -> u32 {
         self.cuts.sort_unstable();

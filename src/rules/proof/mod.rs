@@ -32,13 +32,15 @@ const EXAMPLES_MAX: usize = 16;
 pub enum Direction {
     /// Every request is treated alike.
     Same,
-    /// No request is treated more kindly than before, and some could be treated less kindly.
+    /// No request is treated more kindly than before. Some could be treated less kindly, as [`Comparison::tightens`]
+    /// shows; without that the budget did not suffice to tell whether any could.
     Tightening,
     /// Some request could be treated more kindly, and none less kindly.
     Loosening,
     /// Some could be treated more kindly and some less.
     Incomparable,
-    /// The budget did not suffice. Nothing is known.
+    /// The budget did not suffice to prove that no request is treated more kindly, or, where one is, that none is
+    /// treated less kindly. [`Comparison::loosens`] shows whether one is.
     Unproved,
 }
 
@@ -92,10 +94,11 @@ pub fn compare(before: &RuleSet, after: &RuleSet, budget: u64) -> Comparison {
     let tightens = softer(after, before, &mut steps);
     let direction = match (&loosens, &tightens) {
         (Ok(None), Ok(None)) => Direction::Same,
-        (Ok(None), Ok(Some(_))) => Direction::Tightening,
+        // What was asked is proved; whether anything changes at all need not be.
+        (Ok(None), Ok(Some(_)) | Err(Exhausted)) => Direction::Tightening,
         (Ok(Some(_)), Ok(None)) => Direction::Loosening,
         (Ok(Some(_)), Ok(Some(_))) => Direction::Incomparable,
-        (Err(Exhausted), _) | (_, Err(Exhausted)) => Direction::Unproved,
+        (Err(Exhausted), _) | (Ok(Some(_)), Err(Exhausted)) => Direction::Unproved,
     };
     let swap = |witness: Witness| Witness { before: witness.after, after: witness.before, ..witness };
     Comparison {
@@ -144,13 +147,12 @@ impl<'a> Pair<'a> {
         let hard_slots: Vec<usize> = (0..self.hard.readings.len()).collect();
         let soft: Vec<&Guard> = self.soft.guards.iter().filter(|guard| counts(guard)).collect();
         let mut space = Space::over(readings);
-        let mut endings = BTreeSet::new();
         for (guards, slots) in [(&changed, &hard_slots), (&soft, &soft_slots)] {
             for guard in guards {
                 space.mention(guard, slots, steps)?;
-                space::endings(guard, &mut endings, steps)?;
             }
         }
+        let endings = space::endings(changed.iter().chain(&soft).copied(), steps)?;
         if space.is_opaque {
             return Err(Exhausted);
         }
@@ -190,7 +192,8 @@ impl<'a> Pair<'a> {
             .collect();
         let mut changed = Vec::new();
         for guard in self.hard.guards.iter().filter(|guard| counts(guard)) {
-            steps.take((guard.conditions.len() as u64).saturating_add(1))?;
+            let texts = guard.conditions.iter().map(|condition| space::texts(&condition.test));
+            steps.take(texts.fold(1, |sum, texts| sum.saturating_add(texts).saturating_add(1)))?;
             let stands = soft.get(guard.id.as_str()).is_some_and(|other| {
                 other.then >= guard.then
                     && other.conditions.len() == guard.conditions.len()

@@ -208,7 +208,7 @@ impl<'a> Space<'a> {
                 if let Some(Dimension { values: Values::Numbers(numbers), .. }) =
                     self.dimensions.get_mut(reading)
                 {
-                    steps.take(ranges.parts().len() as u64)?;
+                    steps.take(searches(2 * ranges.parts().len() as u64, numbers.len()))?;
                     numbers.mention(ranges);
                 } else {
                     self.is_opaque = true;
@@ -261,7 +261,8 @@ impl<'a> Space<'a> {
         };
         // Where there are no others, every value is named already.
         if *has_others {
-            steps.take(weight(of))?;
+            // They are sorted too.
+            steps.take(searches(weight(of), named.len().saturating_add(weight(of) as usize)))?;
             match of {
                 Members::Listed(listed) => named.extend(listed.iter().map(String::as_str)),
                 Members::Named { set, .. } => named.extend(set.values.keys().map(String::as_str)),
@@ -332,6 +333,22 @@ fn weight(of: &Members) -> u64 {
         Members::Listed(listed) => listed.len() as u64,
         Members::Named { set, .. } => set.values.len() as u64,
     }
+}
+
+/// How many texts a condition lists itself: to compare it with another is so much work.
+pub fn texts(test: &Test) -> u64 {
+    match test {
+        Test::Member { of: of @ Members::Listed(_), .. }
+        | Test::Domain { of: of @ Members::Listed(_), .. }
+        | Test::LinksNotIn(of @ Members::Listed(_)) => weight(of),
+        Test::Number(ranges) => ranges.parts().len() as u64,
+        _ => 0,
+    }
+}
+
+/// Steps that it takes to find each of so many among so many.
+fn searches(of: u64, among: usize) -> u64 {
+    of.saturating_mul(u64::from(among.max(2).ilog2()).saturating_add(1))
 }
 
 /// An area that is being made.
@@ -435,7 +452,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
         match test {
             Test::Number(ranges) => {
                 if let Values::Numbers(numbers) = &plain.values {
-                    steps.take(ranges.parts().len() as u64)?;
+                    steps.take(searches(2 * ranges.parts().len() as u64, numbers.len()))?;
                     let cells = numbers.cells(ranges).union(&unknown);
                     making.narrow(number, self.known(number, cells));
                 }
@@ -529,9 +546,10 @@ impl<'s, 'a> Resolver<'s, 'a> {
         steps: &mut Steps,
     ) -> Result<Rc<Cells>, Exhausted> {
         let spans = |at: u32| (at, at.saturating_add(1));
+        let work = searches(weight(of), place.count as usize);
         let (set, seen_too) = match of {
             Members::Listed(listed) => {
-                steps.take(weight(of))?;
+                steps.take(work)?;
                 let cells = listed.iter().filter_map(|text| place.named(text)).map(spans);
                 return Ok(Rc::new(Cells::of(cells.collect())));
             }
@@ -540,7 +558,7 @@ impl<'s, 'a> Resolver<'s, 'a> {
         if let Some(cells) = self.resolved.get(&key(dimension, set, seen_too)) {
             return Ok(Rc::clone(cells));
         }
-        steps.take(weight(of))?;
+        steps.take(work.saturating_mul(2))?;
         let counting = set.values.keys().filter(|value| set.holds(value, self.now, seen_too));
         let cells = Rc::new(Cells::of(counting.filter_map(|text| place.named(text)).map(spans).collect()));
         self.resolved.insert(key(dimension, set, seen_too), Rc::clone(&cells));
@@ -549,23 +567,36 @@ impl<'s, 'a> Resolver<'s, 'a> {
 }
 
 impl Space<'_> {
+    /// Dimensions derived from a reading, with their numbers.
+    pub fn derived_of(&self, reading: usize) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
+        let own = self.derived.range((reading, View::Plain)..(reading.saturating_add(1), View::Plain));
+        own.filter_map(|(_, at)| self.dimensions.get(*at as usize).map(|dimension| (dimension, *at)))
+    }
+
     /// The number of a crowd.
     pub fn number_of(&self, crowd: CrowdOf) -> Option<u32> {
         self.crowds.iter().position(|other| *other == crowd).and_then(|at| u32::try_from(at).ok())
     }
 }
 
-/// Every instant at which an entry of a set that the rule names ends.
-pub fn endings(guard: &Guard, into: &mut BTreeSet<Time>, steps: &mut Steps) -> Result<(), Exhausted> {
-    for condition in &guard.conditions {
+/// Every instant at which an entry of a set that one of the rules names ends.
+pub fn endings<'a>(
+    guards: impl Iterator<Item = &'a Guard>,
+    steps: &mut Steps,
+) -> Result<BTreeSet<Time>, Exhausted> {
+    let (mut endings, mut seen) = (BTreeSet::new(), BTreeSet::new());
+    for condition in guards.flat_map(|guard| &guard.conditions) {
         let (Test::Member { of, .. } | Test::Domain { of, .. } | Test::LinksNotIn(of)) = &condition.test
         else {
             continue;
         };
         let Members::Named { set, seen_too } = of else { continue };
-        steps.take(weight(of))?;
+        if !seen.insert(key(0, set, *seen_too)) {
+            continue;
+        }
+        steps.take(searches(weight(of), endings.len().saturating_add(1)))?;
         let counting = set.values.values().filter(|(of, _)| *seen_too || *of != Provenance::Seen);
-        into.extend(counting.filter_map(|(_, until)| *until));
+        endings.extend(counting.filter_map(|(_, until)| *until));
     }
-    Ok(())
+    Ok(endings)
 }

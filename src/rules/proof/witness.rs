@@ -55,11 +55,7 @@ fn links(
     let mut hosts = Vec::new();
     for wanted in &crowd.with {
         let Some(room) = cover.room(wanted, &crowd)? else { continue };
-        let link = space
-            .dimensions
-            .iter()
-            .zip(0..)
-            .find(|(other, _)| other.reading == at && other.view == View::Link);
+        let link = space.derived_of(at).find(|(other, _)| other.view == View::Link);
         let Some((dimension, number)) = link else { continue };
         let cells = room.side(number).map(|cells| cells.as_ref().clone());
         let cells = cells.unwrap_or_else(|| Cells::span(0, dimension.count));
@@ -105,18 +101,14 @@ fn approve(
     value: &str,
     example: &mut Example,
 ) {
-    for (dimension, number) in space.dimensions.iter().zip(0..) {
+    for (dimension, number) in space.derived_of(at) {
         let (View::Approved(set) | View::ApprovedDomain(set) | View::ApprovedLink(set)) = dimension.view
         else {
             continue;
         };
         let is_approved = piece.side(number).is_some_and(|cells| !cells.holds(0));
         let entry = (set.clone(), value.to_owned());
-        if dimension.reading == at
-            && is_of(&dimension.view)
-            && is_approved
-            && !example.approved.contains(&entry)
-        {
+        if is_of(&dimension.view) && is_approved && !example.approved.contains(&entry) {
             example.approved.push(entry);
         }
     }
@@ -207,8 +199,7 @@ impl Choosing<'_, '_> {
 
     /// Dimensions derived from this reading, with their numbers.
     fn own(&self) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
-        let all = self.space.dimensions.iter().zip(0..);
-        all.filter(|(dimension, _)| dimension.reading == self.at && dimension.view != View::Plain)
+        self.space.derived_of(self.at)
     }
 
     fn suits(&self, text: &str, plain: &Dimension, cells: &Cells) -> bool {

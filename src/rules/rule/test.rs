@@ -132,3 +132,31 @@ impl Test {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::entries::{Entries, Entry};
+    use super::*;
+    use crate::wire::ids::Principal;
+    use crate::wire::time::Time;
+
+    #[test]
+    fn entries_count_only_in_sets_that_grow() {
+        for (grows, expect) in [("never", false), ("on_approval", true)] {
+            let text = format!(
+                "name: names\nkind: word\ngrows: {grows}\nentries:\n  - {{value: A, provenance: user_established}}\n"
+            );
+            let set = Arc::new(NamedSet::compile("rules/sets/names.yaml", &text).unwrap());
+            let mut entries = Entries::default();
+            let entry = Entry { by: Principal::parse("ann").unwrap(), until: None, task: None };
+            entries.insert(set.name.clone(), "E".to_owned(), entry, Time::EPOCH);
+            let around = Around { now: Time::EPOCH, entries: &entries, task: None };
+            let members = Members::Named { set, seen_too: false };
+            assert_eq!(
+                (members.holds("A", &around), members.holds("E", &around)),
+                (true, expect),
+                "{grows}: an entry that came in while the gate ran"
+            );
+        }
+    }
+}
