@@ -349,6 +349,42 @@ fn what_is_remembered_comes_into_the_set_until_somebody_ends_it() {
     assert_eq!(home.state().entries.iter().count(), 0);
 }
 
+/// The whole host would be granted where a person wrote one page of it.
+#[test]
+fn what_is_granted_is_an_entry_as_set_files_have_them() {
+    let desk = Desk::with_limits("");
+    put_set(&desk, "hosts", "host", "on_approval");
+    let mut home = desk.open();
+    let until = desk.place.clock.now().plus_ms(60_000).to_string();
+    for (id, value, expect) in
+        [("page", "https://example.org/one", Some(Code::StateConflict)), ("host", "Example.org.", None)]
+    {
+        let grant = json!({"set": "hosts", "value": value, "task": "t-1", "expires_at": until}).to_string();
+        assert_eq!(code(&desk.one_as_owner(&mut home, id, "grant.add", &grant)), expect, "{value}");
+    }
+    let values: Vec<&str> = home.state().entries.iter().map(|(_, value, _)| value).collect();
+    assert_eq!(values, ["example.org"]);
+    // Whatever kind the set is of by now, what came in can be taken out, in the form it has.
+    drop(home);
+    put_set(&desk, "hosts", "address", "on_approval");
+    let mut home = desk.open();
+    let end = json!({"set": "hosts", "value": "example.org", "task": "t-1"}).to_string();
+    assert_eq!(code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)), None);
+    assert_eq!(home.state().entries.iter().count(), 0);
+    // Folding makes of what stands there another value.
+    drop(home);
+    put_set(&desk, "hosts", "word", "on_approval");
+    let mut home = desk.open();
+    let grant = json!({"set": "hosts", "value": "ABC", "task": "t-1", "expires_at": until}).to_string();
+    assert_eq!(code(&desk.one_as_owner(&mut home, "word", "grant.add", &grant)), None);
+    drop(home);
+    put_set(&desk, "hosts", "text", "on_approval");
+    let mut home = desk.open();
+    let end = json!({"set": "hosts", "value": "ABC", "task": "t-1"}).to_string();
+    assert_eq!(code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)), None);
+    assert_eq!(home.state().entries.iter().count(), 0);
+}
+
 #[test]
 fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     let desk = Desk::with_limits("");

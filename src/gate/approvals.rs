@@ -264,15 +264,17 @@ impl Turn<'_> {
         let kind = self.rules.ruleset.sets.get(name).map(|set| set.kind.kind());
         let folded =
             kind.and_then(|kind| kind.entry(value)).map_or_else(|| value.clone(), |value| value.into_owned());
-        let is_there = self.state.entries.iter().any(|(set, other, entry)| {
-            set == name && (other == folded || other == value) && entry.task == *task
+        // Under another kind of the set it may have come in in another form.
+        let there = self.state.entries.iter().find_map(|(set, other, entry)| {
+            let is_it = set == name && (other == folded || other == value) && entry.task == *task;
+            is_it.then(|| other.to_owned())
         });
-        if !is_there {
+        let Some(value) = there else {
             let what = format!("`{}` did not come into set `{name}` that way", escaped(value));
             return Err(Refusal::new(Code::NotFound, what));
-        }
-        let data = data(&AnswerBody::GrantEnded { set: name, value: &folded, task: task.as_ref() })?;
-        let ended = Change::EntryEnded { set: name.clone(), value: folded, task: task.clone() };
+        };
+        let data = data(&AnswerBody::GrantEnded { set: name, value: &value, task: task.as_ref() })?;
+        let ended = Change::EntryEnded { set: name.clone(), value, task: task.clone() };
         Ok(Outcome { data, changes: vec![state::Change::Approvals(ended)], ..Outcome::default() })
     }
 }

@@ -325,3 +325,13 @@ proptest! {
         }
     }
 }
+
+/// Nobody can say that a value was never seen before where the past is not known.
+#[test]
+fn whether_something_is_seen_for_the_first_time_may_be_unknown() {
+    use super::field::{FIELDS, Missing, Reading};
+    for field in FIELDS {
+        let expect = if field.missing == Missing::Absent { Missing::Absent } else { Missing::Unknown };
+        assert_eq!(super::ruleset::missing(&Reading::FirstSeen(field)), expect, "{}", field.name);
+    }
+}
