@@ -6,7 +6,7 @@ use crate::rules::Rulebook;
 use crate::rules::proof::{Comparison, STEPS_MAX, compare};
 use crate::rules::rule::file::{ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then};
 use crate::rules::rule::ruleset::{RULES_MAX, Rule, compiled};
-use crate::rules::rule::{Reading, field};
+use crate::rules::rule::{Reading, RuleSet, field};
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::ids::{Principal, RuleId};
@@ -273,6 +273,11 @@ pub(super) fn why_people(
     if !comparison.may_apply_itself() {
         return Some("it is not proved that no request is treated more kindly".to_owned());
     }
+    if old.as_ref().is_some_and(|old| !is_tighter_alone(rules, old, file)) {
+        return Some(
+            "only other rules, or its trial, keep the rule from treating requests more kindly".to_owned(),
+        );
+    }
     let touched = old.iter().map(|rule| &rule.file).chain([file]);
     if let Some(why) = touched.filter_map(|file| not_own(rules, by, file)).next() {
         return Some(why);
@@ -282,6 +287,20 @@ pub(super) fn why_people(
         return Some(format!("`{by}` has {OWN_RULES_MAX} rules of its own"));
     }
     None
+}
+
+/// Whether the rule by itself, in force, refuses and holds what it did. Otherwise an agent's rule that refuses all would
+/// cover for the loosening of another, until people take it back.
+fn is_tighter_alone(rules: &Rulebook, old: &Rule, new: &RuleFile) -> bool {
+    let sets = RuleSet { sets: rules.ruleset.sets.clone(), ..RuleSet::default() };
+    let alone = |file: &RuleFile| {
+        let file = RuleFile { status: RuleStatus::Active, lesson: None, ..file.clone() };
+        sets.with(Rule { file, ..old.clone() })
+    };
+    match (alone(&old.file), alone(new)) {
+        (Ok(before), Ok(after)) => compare(&before, &after, STEPS_MAX).may_apply_itself(),
+        _ => false,
+    }
 }
 
 /// Bounds are what people allow proposals, and the hypothesis is what the rule is measured by.
