@@ -13,6 +13,8 @@ mod killed;
 mod people;
 #[path = "proposals/signed.rs"]
 mod signed;
+#[path = "proposals/texts.rs"]
+mod texts;
 
 use std::fs;
 

@@ -74,7 +74,7 @@ pub struct ApproveArgs {
     /// Which one, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
-    /// SHA-256 of the pending file that was read; absent: as it is now.
+    /// SHA-256 of the pending file that was read; absent: that of the pending file as the ledger has it now.
     #[arg(long)]
     sha256: Option<String>,
     #[command(flatten)]
@@ -207,10 +207,7 @@ fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
 fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let mut rows = Vec::new();
-    for (row, proposed) in view.proposals(args.lines)? {
-        if args.pending && row.standing != Standing::Pending {
-            continue;
-        }
+    for (row, proposed) in view.proposals(args.lines, args.pending)? {
         let status = status(&view, &row, &proposed);
         if output.is_json() {
             output.json(&Listed { status, line: row.seq, proposed: &proposed })?;

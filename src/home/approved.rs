@@ -44,8 +44,14 @@ impl Home {
         let ids: Vec<ProposalId> = self.state.proposals.pending.keys().copied().collect();
         for id in ids {
             let path = Path::new(APPROVED_DIR).join(format!("{id}.yaml"));
-            let Some(bytes) = self.small_file(&path, FILE_BYTES_MAX) else { continue };
-            if let Err(why) = self.push_one_approved(pending, id, &path, &bytes, now)?
+            if matches!(self.seams.disk.stat(&path), Ok(None)) {
+                continue;
+            }
+            let counted = match self.small_file(&path, FILE_BYTES_MAX) {
+                Some(bytes) => self.push_one_approved(pending, id, &path, &bytes, now)?,
+                None => Err(format!("it is no plain file of 1 to {FILE_BYTES_MAX} bytes that can be read")),
+            };
+            if let Err(why) = counted
                 && self.approved_told.get(&id) != Some(&why)
             {
                 self.tell(escaped(&format!("`{}` does not count: {why}", path.display())));

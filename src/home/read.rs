@@ -21,7 +21,7 @@ use crate::ledger::segment;
 use crate::ledger::{line, note};
 use crate::rules::Rulebook;
 use crate::state::fold::{Outstanding, fold};
-use crate::state::proposals::ProposalRow;
+use crate::state::proposals::{ProposalRow, Standing};
 use crate::state::{Store, StoreError, cases, proposals};
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
@@ -140,13 +140,23 @@ impl View {
     ///
     /// # Errors
     /// [`HomeError`].
-    pub fn proposals(&self, limit: usize) -> Result<Vec<(ProposalRow, Proposed)>, HomeError> {
+    pub fn proposals(
+        &self,
+        limit: usize,
+        only_pending: bool,
+    ) -> Result<Vec<(ProposalRow, Proposed)>, HomeError> {
         let mut ids: BTreeSet<ProposalId> = BTreeSet::new();
         for store in self.stores() {
-            ids.extend(store.newest_proposals(limit)?);
+            // What waits in one index can have ended in the next.
+            let newest = if only_pending { store.pending_proposals() } else { store.newest_proposals(limit) };
+            ids.extend(newest?);
         }
-        let newest = ids.into_iter().rev().take(limit);
-        newest.filter_map(|id| self.proposal(id).transpose()).collect()
+        let newest = ids.into_iter().rev().filter_map(|id| self.proposal(id).transpose());
+        let is_shown = |found: &Result<(ProposalRow, Proposed), HomeError>| {
+            let waits = |row: &ProposalRow| row.standing == Standing::Pending;
+            !only_pending || found.as_ref().map_or(true, |(row, _)| waits(row))
+        };
+        newest.filter(is_shown).take(limit).collect()
     }
 
     /// The line of this number, where the index knows it: decisions, of the council too, and inputs.

@@ -125,6 +125,16 @@ impl Store {
         let found = statement.query_map(params![limit], |row| row.get::<_, i64>(0))?;
         found.map(|id| Ok(ProposalId(from_sql(id?)?))).collect()
     }
+
+    /// Those that wait for people.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn pending_proposals(&self) -> Result<Vec<ProposalId>, StoreError> {
+        let mut statement = self.database.prepare_cached("SELECT id FROM proposals WHERE status = ?1")?;
+        let found = statement.query_map([Standing::Pending.as_str()], |row| row.get::<_, i64>(0))?;
+        found.map(|id| Ok(ProposalId(from_sql(id?)?))).collect()
+    }
 }
 
 /// What several indexes know of a proposal together: one on disk, and one of the lines behind it.

@@ -1,6 +1,8 @@
 //! SSH signatures over files, as `ssh-keygen -Y sign` writes them, and the list of who may sign, in the format of git's
 //! allowed_signers. Ed25519 keys. Nothing is asked of ssh-keygen itself.
 
+use std::collections::BTreeSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use ed25519_dalek::{Signature, VerifyingKey};
@@ -128,8 +130,11 @@ impl Signers {
             return Err(format!("key {} is not among the signers", fingerprint(&key)));
         }
         let counts = |signer: &&&Signer| {
+            // As ssh does it: one pattern with `!` that matches outweighs all others.
             let has_namespace = |names: &Vec<String>| {
-                names.iter().any(|pattern| matches(pattern.as_bytes(), NAMESPACE.as_bytes()))
+                let is = |pattern: &str| matches(pattern.as_bytes(), NAMESPACE.as_bytes());
+                let is_barred = names.iter().any(|name| name.strip_prefix('!').is_some_and(is));
+                !is_barred && names.iter().any(|name| is(name))
             };
             signer.namespaces.as_ref().is_none_or(has_namespace)
                 && signer.valid_after.is_none_or(|after| now >= after)
@@ -191,8 +196,12 @@ fn signer(line: &str) -> Result<Signer, String> {
     let key = blob.and_then(|blob| ed25519_key(&blob)).ok_or("the key cannot be read")?;
     let mut signer =
         Signer { identity: short(principals), namespaces: None, valid_after: None, valid_before: None, key };
+    let mut named = BTreeSet::new();
     for option in split_options(options)? {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        if !named.insert(name.to_ascii_lowercase()) {
+            return Err(format!("option `{}` stands there twice", short(name)));
+        }
         let value = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or(value);
         match name.to_ascii_lowercase().as_str() {
             "namespaces" => signer.namespaces = Some(value.split(',').map(str::to_owned).collect()),

@@ -209,3 +209,28 @@ fn a_citation_that_is_false() {
     assert_eq!(code, Some(Code::CitationFalse));
     assert!(message.contains("req-1"));
 }
+
+/// A rule that refuses all, which people will take back, is no cover for loosening another; nor is a trial.
+#[test]
+fn under_cover_of_another_rule_nothing_is_loosened() {
+    let gate = Gate::new();
+    let mut home = gate.open();
+    assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("cap", "5")))).1);
+    assert!(acknowledged(&gate.propose(&mut home, &activate(own_rule("all", "0")))).1);
+    let mut held = own_rule("cap", "5");
+    held["then"] = json!("hold");
+    for proposal in [activate(own_rule("cap", "1000")), activate(held), modify("cap", "5", "6", false)] {
+        let outcome = gate.propose(&mut home, &proposal);
+        assert!(!acknowledged(&outcome).1, "{proposal}");
+        let Step::Pended { proposed, .. } = step(&outcome) else { panic!() };
+        assert_eq!(proposed.direction, Found::Same);
+    }
+    let mut trial = own_rule("trial", "5");
+    trial["status"] = json!("shadow");
+    assert!(acknowledged(&gate.propose(&mut home, &activate(trial.clone()))).1);
+    trial["status"] = json!("active");
+    trial["then"] = json!("warn");
+    assert!(!acknowledged(&gate.propose(&mut home, &activate(trial.clone()))).1);
+    trial["then"] = json!("reject");
+    assert!(acknowledged(&gate.propose(&mut home, &activate(trial))).1);
+}

@@ -40,6 +40,11 @@ fn signatures_made_by_ssh_keygen() {
         ("a namespaces=\"spool*\" KEY", true),
         ("a namespaces=\"spool?\" KEY", false),
         ("a namespaces=\"git\" KEY", false),
+        ("a namespaces=\"*,!spoolgate\" KEY", false),
+        ("a namespaces=\"!spool*,spoolgate\" KEY", false),
+        ("a namespaces=\"!git,*\" KEY", true),
+        ("a namespaces=\"git\",namespaces=\"spoolgate\" KEY", false),
+        ("a valid-before=20260302,Valid-Before=20270302 KEY", false),
         ("a valid-after=\"20260302\",valid-before=20260303 KEY", true),
         ("a valid-after=\"202603021200Z\" KEY", true),
         ("a valid-after=\"20260302120001\" KEY", false),
@@ -145,6 +150,18 @@ fn a_file_moved_in_git_counts_with_a_signature_and_once() {
         assert!(home.rulebook().ruleset.rules.is_empty(), "{why}");
     };
     says(&gate, &mut home, "no rules/approvers");
+    fs::rename(&approved, gate.path("aside")).unwrap();
+    std::os::unix::fs::symlink(gate.path("aside"), &approved).unwrap();
+    says(&gate, &mut home, "no plain file");
+    fs::remove_file(&approved).unwrap();
+    fs::write(&approved, vec![b'a'; 200 * 1024]).unwrap();
+    home.finish("done").unwrap();
+    drop(home);
+    let mut home = gate.open();
+    let heard = told.clone();
+    home.tell_events(Box::new(move |event| heard.lock().unwrap().push(event.note.clone())));
+    says(&gate, &mut home, "no plain file");
+    fs::rename(gate.path("aside"), &approved).unwrap();
     fs::write(gate.path("rules/approvers"), format!("alice@example.com {alice}")).unwrap();
     says(&gate, &mut home, "is not there");
     sign(keys.path(), "mallory", &approved);

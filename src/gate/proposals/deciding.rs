@@ -126,7 +126,7 @@ impl Turn<'_> {
         if self.lookups.rule_file_differs {
             return Some(format!("`{}` is being edited", wanted.path));
         }
-        why_people(self.rules, by, wanted, &judged.comparison)
+        why_people(self.rules, by, wanted, judged)
     }
 
     fn has_room_for(&self, proposed: &Proposed) -> Result<(), Refusal> {

@@ -6,7 +6,7 @@ use crate::rules::Rulebook;
 use crate::rules::proof::{Comparison, STEPS_MAX, compare};
 use crate::rules::rule::file::{ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then};
 use crate::rules::rule::ruleset::{RULES_MAX, Rule, compiled};
-use crate::rules::rule::{Reading, field};
+use crate::rules::rule::{Reading, RuleSet, field};
 use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::ids::{Principal, RuleId};
@@ -55,7 +55,7 @@ fn rule_id(text: &str) -> Result<RuleId, Refusal> {
 /// What a proposal asks for.
 pub(super) fn wanted(rules: &Rulebook, proposal: &RuleProposal) -> Result<Wanted, Refusal> {
     match proposal {
-        RuleProposal::Activate(Activate { rule, .. }) => activate(rules, rule.as_str()),
+        RuleProposal::Activate(Activate { rule, .. }) => activate(rules, &without_pairs(rule.as_str())),
         RuleProposal::Suspend(Suspend { rule_id: id, reason, .. }) => {
             suspend(rules, &rule_id(id)?, reason.clone())
         }
@@ -75,6 +75,28 @@ pub(super) fn wanted_again(rules: &Rulebook, proposed: &Proposed) -> Result<Want
         }
         Kind::Activate | Kind::Revert { .. } => activate(rules, proposed.new.as_deref().unwrap_or_default()),
     }
+}
+
+/// JSON as YAML takes it: characters beyond 16 bits, which JSON may write as two escapes, as themselves.
+fn without_pairs(json: &str) -> String {
+    let mut out = String::new();
+    let mut rest = json;
+    while let Some(at) = rest.find('\\') {
+        let (head, tail) = rest.split_at(at);
+        out.push_str(head);
+        let unit = |from: usize| {
+            let digits = tail.get(from..)?.strip_prefix("\\u")?.get(..4)?;
+            u16::from_str_radix(digits, 16).ok()
+        };
+        let pair = unit(0).zip(unit(6)).map(|(high, low)| [high, low]);
+        // Only a pair is one character: of two others, each stands for itself.
+        let whole = pair.and_then(|units| String::from_utf16(&units).ok());
+        let whole = whole.filter(|text| text.chars().nth(1).is_none());
+        let length = whole.as_ref().map_or(2, |_| 12);
+        out.push_str(whole.as_deref().or_else(|| tail.get(..2)).unwrap_or(tail));
+        rest = tail.get(length..).unwrap_or_default();
+    }
+    out + rest
 }
 
 fn activate(rules: &Rulebook, text: &str) -> Result<Wanted, Refusal> {
@@ -220,9 +242,14 @@ pub(super) fn why_people(
     rules: &Rulebook,
     by: &Principal,
     wanted: &Wanted,
-    comparison: &Comparison,
+    judged: &Judged,
 ) -> Option<String> {
-    let Wanted { kind, file, old, .. } = wanted;
+    let Wanted { kind, rule_id, old, .. } = wanted;
+    // The file as it reads back: that is what was proved and what will be in force.
+    let Some(Rule { file, .. }) = judged.after.ruleset.rules.get(rule_id) else {
+        return Some("the rule would not be there".to_owned());
+    };
+    let comparison = &judged.comparison;
     if matches!(kind, Kind::Suspend { .. } | Kind::Revert { .. }) {
         return Some("rules are put out of force by people only".to_owned());
     }
@@ -245,6 +272,11 @@ pub(super) fn why_people(
     }
     if !comparison.may_apply_itself() {
         return Some("it is not proved that no request is treated more kindly".to_owned());
+    }
+    if old.as_ref().is_some_and(|old| !is_tighter_alone(rules, old, file)) {
+        return Some(
+            "only other rules, or its trial, keep the rule from treating requests more kindly".to_owned(),
+        );
     }
     let touched = old.iter().map(|rule| &rule.file).chain([file]);
     if let Some(why) = touched.filter_map(|file| not_own(rules, by, file)).next() {
@@ -272,6 +304,20 @@ fn searches(file: &RuleFile) -> usize {
         c.field.starts_with("history.") || matches!(c.op, Op::Matches | Op::NotMatches | Op::LinksNotIn)
     };
     file.when.iter().filter(is_search).count()
+}
+
+/// Whether the rule by itself, in force, refuses and holds what it did. Otherwise an agent's rule that refuses all would
+/// cover for the loosening of another, until people take it back.
+fn is_tighter_alone(rules: &Rulebook, old: &Rule, new: &RuleFile) -> bool {
+    let sets = RuleSet { sets: rules.ruleset.sets.clone(), ..RuleSet::default() };
+    let alone = |file: &RuleFile| {
+        let file = RuleFile { status: RuleStatus::Active, lesson: None, ..file.clone() };
+        sets.with(Rule { file, ..old.clone() })
+    };
+    match (alone(&old.file), alone(new)) {
+        (Ok(before), Ok(after)) => compare(&before, &after, STEPS_MAX).may_apply_itself(),
+        _ => false,
+    }
 }
 
 /// Bounds are what people allow proposals, and the hypothesis is what the rule is measured by.

@@ -9,6 +9,7 @@ use crate::rules::proof::Witness;
 use crate::rules::rule::fact::{Fact, Value};
 use crate::rules::rule::file::Then;
 use crate::wire::ids::{Principal, ProposalId, RuleId};
+use crate::wire::text::is_printable;
 use crate::wire::time::Time;
 
 /// Longest witness in words, in characters.
@@ -36,7 +37,7 @@ struct ProposalFile<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     why_people: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    evidence: Option<&'a Shown>,
+    evidence: Option<Shown>,
     diff: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     decided: Option<Decided<'a>>,
@@ -110,6 +111,16 @@ impl Kind {
     }
 }
 
+/// Text with everything escaped that is not seen, or that turns the direction of writing, but for ends of lines: people
+/// sign what they read.
+fn seen(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c == '\n' || is_printable(c) { out.push(c) } else { out.extend(c.escape_unicode()) }
+    }
+    out
+}
+
 fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) -> Result<String, String> {
     let Proposed { path, old, new, .. } = proposed;
     let file = ProposalFile {
@@ -117,7 +128,7 @@ fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) 
         status,
         rule: &proposed.rule_id,
         file: path,
-        proposed: proposed.kind.in_words(),
+        proposed: seen(&proposed.kind.in_words()),
         proposed_by: &proposed.by,
         proposed_at: proposed.at,
         payload_sha256: &proposed.payload_hash,
@@ -127,8 +138,11 @@ fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) 
         witness: proposed.witness.as_deref(),
         notes: &proposed.notes,
         why_people: proposed.why_people.as_deref(),
-        evidence: proposed.evidence.as_ref(),
-        diff: diff::unified(path, old.as_deref(), new.as_deref()),
+        evidence: proposed
+            .evidence
+            .as_ref()
+            .map(|shown| Shown { summary: seen(&shown.summary), ..shown.clone() }),
+        diff: seen(&diff::unified(path, old.as_deref(), new.as_deref())),
         decided: decided.map(Decided::of),
     };
     serde_yaml::to_string(&file).map_err(|error| error.to_string())

@@ -330,7 +330,8 @@ fn has_long_number(line: &str) -> bool {
     let mut before = ' ';
     let mut rest = line;
     while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        before = rest.get(..start).and_then(|head| head.chars().last()).unwrap_or(before);
+        let head = rest.get(..start).unwrap_or_default();
+        before = head.strip_suffix(['-', '+']).unwrap_or(head).chars().last().unwrap_or(before);
         let tail = rest.get(start..).unwrap_or_default();
         let end = tail.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(tail.len());
         let number = tail.get(..end).unwrap_or_default();
