@@ -22,7 +22,7 @@ use crate::wire::ids::{Principal, SetName};
 use crate::wire::time::Time;
 
 /// Steps that bound the time of a proof: a step is some nanoseconds.
-pub const STEPS_MAX: u64 = 20_000_000;
+pub const STEPS_MAX: u64 = 10_000_000;
 
 /// Most parts of what is left over that are tried for an example.
 const EXAMPLES_MAX: usize = 16;
@@ -190,6 +190,9 @@ impl<'a> Pair<'a> {
             .filter(|guard| counts(guard))
             .map(|guard| (guard.id.as_str(), guard))
             .collect();
+        // Readings are looked for one among the others.
+        let pairs = self.hard.readings.len().saturating_mul(self.soft.readings.len());
+        steps.take(u64::try_from(pairs / 4).unwrap_or(u64::MAX))?;
         let mut changed = Vec::new();
         for guard in self.hard.guards.iter().filter(|guard| counts(guard)) {
             let texts = guard.conditions.iter().map(|condition| space::texts(&condition.test));
