@@ -55,7 +55,14 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let request = prepare(delivery, home.state(), &keys, now);
     let authentic = request.request.ok().context("the order is not signed well")?;
     let lookups = Lookups::default();
-    let turn = Turn { state: home.state(), rules: home.rulebook(), lookups: &lookups, now, seq: 1_000_000, granted: None };
+    let turn = Turn {
+        state: home.state(),
+        rules: home.rulebook(),
+        lookups: &lookups,
+        now,
+        seq: 1_000_000,
+        granted: None,
+    };
 
     let texts: Vec<(String, String)> =
         (0..RULES).map(|n| (format!("rules/core/r{n}.yaml"), text(n))).collect();
