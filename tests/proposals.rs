@@ -2,15 +2,25 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what was skipped")]
 
+#[path = "proposals/blocked.rs"]
+mod blocked;
+#[path = "proposals/cited.rs"]
+mod cited;
 mod common;
 #[path = "proposals/gate.rs"]
 mod gate;
+#[path = "proposals/hangup.rs"]
+mod hangup;
+#[path = "proposals/harmless.rs"]
+mod harmless;
 #[path = "proposals/hostile.rs"]
 mod hostile;
 #[path = "proposals/killed.rs"]
 mod killed;
 #[path = "proposals/people.rs"]
 mod people;
+#[path = "proposals/replayed.rs"]
+mod replayed;
 #[path = "proposals/signed.rs"]
 mod signed;
 #[path = "proposals/texts.rs"]

@@ -3,7 +3,7 @@
 use spoolgate::rules::{Bundle, Rulebook};
 
 /// Path and text of each.
-pub const FILES: [(&str, &str); 9] = [
+pub const FILES: [(&str, &str); 10] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
@@ -16,6 +16,7 @@ pub const FILES: [(&str, &str); 9] = [
     ),
     ("rules/core/wide-spread.yaml", RULE),
     ("rules/sets/payees.yaml", SET),
+    ("rules/notify.yaml", include_str!("../../examples/proposals/notify.yaml")),
 ];
 
 /// A rule with every key, which decides nothing.

@@ -9,7 +9,7 @@ use spoolgate::wire::council::ChangeType;
 use super::rulebook;
 
 /// Every key that may stand anywhere in each of [`rulebook::FILES`].
-const KEYS: [&[&str]; 9] = [
+const KEYS: [&[&str]; 10] = [
     &[
         "max_total_capital",
         "max_single_position",
@@ -262,6 +262,7 @@ const KEYS: [&[&str]; 9] = [
         "lesson",
     ],
     &["name", "kind", "grows", "entries", "value", "provenance", "expires", "note"],
+    &["command", "program", "args", "time_limit_s", "output_bytes_max"],
 ];
 
 /// The first byte says which file, the rest is its text.

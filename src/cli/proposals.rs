@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use spoolgate::gate::proposals::{Proposed, diff, pending_file};
-use spoolgate::home::read::View;
+use spoolgate::home::read::{View, real_seams};
+use spoolgate::home::replay::{LINES, Replay, replay};
 use spoolgate::host::clock::{Clock, SystemClock};
 use spoolgate::rules::rule::RuleStatus;
 use spoolgate::state::proposals::{ProposalRow, Standing};
@@ -26,8 +27,10 @@ pub enum Command {
     #[command(after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending")]
     List(ListArgs),
     /// Show a proposal with everything that was found out about it.
-    #[command(after_help = "Examples:\n  spoolgate proposals show p-42")]
-    Show(IdArgs),
+    #[command(
+        after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 --replay 0\n\nThe requests of the last ledger lines before the proposal are decided again, without the change and with it; for that\nthe ledger is read from its first line on."
+    )]
+    Show(ShowArgs),
     /// Show what a proposal changes.
     #[command(after_help = "Examples:\n  spoolgate proposals diff p-42 | patch -p1 --dry-run")]
     Diff(IdArgs),
@@ -66,6 +69,17 @@ pub struct IdArgs {
     /// Which one, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
+}
+
+/// Show one.
+#[derive(clap::Args)]
+pub struct ShowArgs {
+    /// Which one, such as p-42.
+    #[arg(value_parser = ProposalId::parse)]
+    id: ProposalId,
+    /// How many ledger lines before the proposal are looked through; 0: none.
+    #[arg(long, value_name = "LINES", default_value_t = LINES)]
+    replay: u64,
 }
 
 /// Approve one.
@@ -114,21 +128,28 @@ struct Listed<'a> {
     line: u64,
     #[serde(flatten)]
     proposed: &'a Proposed,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay: Option<Replay>,
 }
 
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::List(args) => list(home, args, output),
-        Command::Show(IdArgs { id }) => {
+        Command::Show(ShowArgs { id, replay }) => {
             let (view, row, proposed) = find(home, *id)?;
             let status = status(&view, &row, &proposed);
+            let replay =
+                if *replay == 0 { None } else { replayed(home, &view, &row, &proposed, *replay, output)? };
             if output.is_json() {
-                output.json(&Listed { status, line: row.seq, proposed: &proposed })?;
+                output.json(&Listed { status, line: row.seq, proposed: &proposed, replay })?;
             } else {
                 output.line(&format!("{id} is {status} (ledger line {})", row.seq))?;
                 let text = pending_file(&proposed).map_err(anyhow::Error::msg)?;
                 text.lines().try_for_each(|line| output.line(&super::output::plain(line)))?;
+                replay
+                    .iter()
+                    .try_for_each(|replay| output.line(&format!("replay: {}", replay.in_words())))?;
             }
             Ok(Exit::Success)
         }
@@ -204,13 +225,41 @@ fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
     }
 }
 
+/// The change over the requests before it; none if it cannot be told, which is said.
+fn replayed(
+    home: &Path,
+    view: &View,
+    row: &ProposalRow,
+    proposed: &Proposed,
+    lines: u64,
+    output: &Output,
+) -> Result<Option<Replay>> {
+    let rulebooks = view.rulebook_of(&proposed.base).map_err(|error| error.to_string()).and_then(|before| {
+        let after = before.with_rule(&proposed.path, proposed.new.as_deref());
+        after.map(|after| (before, after)).map_err(|error| error.to_string())
+    });
+    let (before, after) = match rulebooks {
+        Ok(rulebooks) => rulebooks,
+        Err(why) => {
+            output.remark(&format!("there is no replay: {why}"));
+            return Ok(None);
+        }
+    };
+    let seams = real_seams(home)?;
+    let bar = super::rules::progress::bar(home);
+    let until = row.record.unwrap_or(row.seq);
+    let done = replay(home, &seams, (&before, &after), (until, lines), &mut |read| bar.set_position(read));
+    bar.finish_and_clear();
+    Ok(Some(done?))
+}
+
 fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let mut rows = Vec::new();
     for (row, proposed) in view.proposals(args.lines, args.pending)? {
         let status = status(&view, &row, &proposed);
         if output.is_json() {
-            output.json(&Listed { status, line: row.seq, proposed: &proposed })?;
+            output.json(&Listed { status, line: row.seq, proposed: &proposed, replay: None })?;
             continue;
         }
         let Proposed { proposal_id, rule_id, kind, by, at, direction, .. } = &proposed;

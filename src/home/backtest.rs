@@ -11,7 +11,6 @@ use super::open::{HomeError, Seams};
 use crate::gate::Decision;
 use crate::gate::fired::{Effects, Fate};
 use crate::gate::record::CheckRow;
-use crate::gate::state::RulebookState;
 use crate::rules::Rulebook;
 use crate::wire::time::Time;
 
@@ -161,14 +160,7 @@ impl Report {
                 };
                 past.decide_again(&rules, line, request)?.decision
             }
-            Some(rules) => {
-                // These rules are in force, and can be used, whatever the rule files were at the time.
-                let these = RulebookState { hash: rules.hash.clone(), fault: None };
-                let then = std::mem::replace(&mut past.state.rulebook, these);
-                let decided = past.decide_again(rules, line, request);
-                past.state.rulebook = then;
-                decided?.decision
-            }
+            Some(rules) => past.decide_under(rules, line, request)?.decision,
         };
         self.again = self.again.saturating_add(1);
         if options.rules.is_none() && self.other_bytes.len() < OTHER_BYTES_MAX {
@@ -231,7 +223,7 @@ impl Side {
 
 /// How the decision came out differently, if it did: another fate, another code, or other checks that failed. Values
 /// and limits of checks may differ without that.
-fn compare(before: &Decision, after: &Decision) -> Option<Flip> {
+pub(super) fn compare(before: &Decision, after: &Decision) -> Option<Flip> {
     let (was, is) = (Fate::of(before), Fate::of(after));
     if was != is {
         return Some(match is {

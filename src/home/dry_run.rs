@@ -209,10 +209,6 @@ impl Trial {
             if let Some((bridge, exec_id)) = &needs.report {
                 lookups.booked_in = lookups.booked_in.or(store.booked_in(bridge, exec_id)?);
             }
-            if let Some(query) = &needs.history {
-                let found = store.history(query, self.now)?;
-                lookups.history = Some(lookups.history.take().unwrap_or_default().with(found));
-            }
             if let Some((source, id)) = &needs.control
                 && let Some(used) = store.used_id(source, id)?
             {

@@ -16,6 +16,7 @@ use crate::gate::again::{self, NotAgain};
 use crate::gate::approvals::Granted;
 use crate::gate::decide::{FILLS_MAX, Lookups, decide_granted, needs};
 use crate::gate::record::{AdmissionInput, AskedFor, Decision};
+use crate::gate::state::RulebookState;
 use crate::gate::{Decided, Prepared, Record, State, council, decide};
 use crate::host::disk::Disk;
 use crate::ledger::line;
@@ -262,6 +263,23 @@ impl Past {
             Some(granted) => decide_granted(&self.state, rules, request, &lookups, granted, now, seq),
             None => decide(&self.state, rules, request, &lookups, now, seq),
         })
+    }
+
+    /// The same as if these rules were in force, and could be used, whatever the rule files were at the time.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn decide_under(
+        &mut self,
+        rules: &Rulebook,
+        line: &Line,
+        request: &Prepared,
+    ) -> Result<Decided, HomeError> {
+        let these = RulebookState { hash: rules.hash.clone(), fault: None };
+        let then = std::mem::replace(&mut self.state.rulebook, these);
+        let decided = self.decide_again(rules, line, request);
+        self.state.rulebook = then;
+        decided
     }
 
     fn look_up(&self, rules: &Rulebook, line: &Line, request: &Prepared) -> Result<Lookups, HomeError> {

@@ -22,6 +22,7 @@ pub mod outbox;
 mod program;
 mod proposals;
 pub mod read;
+pub mod replay;
 pub mod rulebook;
 pub mod run;
 mod sweep;

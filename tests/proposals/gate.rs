@@ -14,14 +14,20 @@ use spoolgate::host::disk::Disk;
 use spoolgate::host::entropy::SeededEntropy;
 use spoolgate::host::keyring::{SqliteKeyring, key_id};
 use spoolgate::host::real_disk::RealDisk;
+use spoolgate::trading::market::{Row, write_blob};
+use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Code;
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::{Principal, RequestId};
-use spoolgate::wire::signing::SignKey;
+use spoolgate::wire::signing::{SignKey, sha256_hex};
 use spoolgate::wire::time::Time;
 use tempfile::TempDir;
 
+use super::common::desk::{failed, order};
 use super::common::place::drain;
+
+/// Theses that nothing is entered on.
+pub const SPARE: [&str; 3] = ["spare-a", "spare-b", "spare-c"];
 
 pub struct Gate {
     pub root: TempDir,
@@ -147,13 +153,24 @@ impl Gate {
         id
     }
 
-    fn asks(&self, home: &mut Home, key: &SignKey, source: &str, action: &str, payload: &str) -> Outcome {
+    /// One request alone in its batch, a minute after the one before it.
+    pub fn asks(&self, home: &mut Home, key: &SignKey, source: &str, action: &str, payload: &str) -> Outcome {
         // Messages of a minute are limited.
         self.pass_s(61);
         self.drop_in(key, source, action, payload);
         let mut outcomes = drain(home).unwrap();
         assert_eq!(outcomes.len(), 1, "{outcomes:?}");
         outcomes.pop().unwrap()
+    }
+
+    /// A key of somebody else.
+    pub fn key_of(&self, home: &mut Home, name: &str, n: u8) -> SignKey {
+        let key = SignKey::Hmac([n; 32]);
+        SqliteKeyring::open(self.root.path(), false).unwrap().insert(&key.verify_key()).unwrap();
+        let id = key_id(&key.verify_key());
+        let payload = json!({"principal": name, "key_id": id, "algorithm": "hmac-sha256"});
+        assert!(self.owner_asks(home, "keys.add", &payload).answer.error.is_none());
+        key
     }
 
     pub fn bot_asks(&self, home: &mut Home, action: &str, payload: &Value) -> Outcome {
@@ -166,6 +183,67 @@ impl Gate {
 
     pub fn propose(&self, home: &mut Home, proposal: &Value) -> Outcome {
         self.bot_asks(home, "rule.propose", proposal)
+    }
+}
+
+impl Gate {
+    /// A bar that opens and closes at `price`, and a quote at its end, which is now.
+    pub fn bar(&self, home: &mut Home, price: &str) {
+        self.pass_s(60);
+        let amount = |text: &str| Amount::parse_exact(text).unwrap();
+        let (end_ms, price) = (self.clock.now().ms(), amount(price));
+        let (open, high, low, close) = (price, price, price, price);
+        let rows = [
+            Row::Bar { open_ms: end_ms - 60_000, interval_ms: 60_000, open, high, low, close, volume: None },
+            Row::Quote {
+                time_ms: end_ms,
+                bid: price,
+                ask: price.checked_add(amount("0.01")).unwrap(),
+                bid_size: None,
+                ask_size: None,
+            },
+        ];
+        for row in rows {
+            let blob = write_blob(&[row]);
+            let digest = sha256_hex(blob.as_bytes());
+            home.keep_blob(&digest, blob.as_bytes()).unwrap();
+            let payload = json!({
+                "symbol": "BTC-USD", "rows_sha256": digest, "row_count": 1, "file_sha256": digest,
+                "file_name": "f",
+            });
+            self.drop_in(&self.owner, "owner", "market.import", &payload.to_string());
+            let outcomes = drain(home).unwrap();
+            assert!(outcomes[0].answer.error.is_none(), "{outcomes:?}");
+        }
+    }
+
+    /// One order of `trend-bot` behind a new bar.
+    pub fn order(&self, home: &mut Home, order: &str) -> Outcome {
+        self.bar(home, "6800");
+        self.drop_in(&self.bot, "trend-bot", "order.submit", order);
+        drain(home).unwrap().pop().unwrap()
+    }
+
+    /// With money and prices; `trend-bot` holds 0.02 BTC with a stop and has an entry at rest.
+    pub fn holding() -> (Gate, Home) {
+        let gate = Gate::under(|root| {
+            // A thesis serves one entry at a time.
+            let folder = root.join("proposals/theses");
+            let text = fs::read_to_string(folder.join("btc-range-long.md")).unwrap();
+            for name in SPARE {
+                fs::write(folder.join(format!("{name}.md")), text.replace("btc-range-long", name)).unwrap();
+            }
+        });
+        let mut home = gate.open();
+        let adjust = json!({"amount": "5000", "reason": "start"});
+        assert!(gate.owner_asks(&mut home, "account.adjust", &adjust).answer.error.is_none());
+        let held = gate.order(&mut home, &order("trend", "buy", "0.02", None, "btc-range-long"));
+        assert_eq!(failed(&held), [""; 0]);
+        let rest = order("trend", "buy", "0.002", Some("6700"), "btc-dip-long");
+        let rest = gate.order(&mut home, &rest);
+        assert_eq!(failed(&rest), [""; 0]);
+        gate.bar(&mut home, "6800");
+        (gate, home)
     }
 }
 

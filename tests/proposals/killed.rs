@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use serde_json::json;
 use spoolgate::gate::proposals::Change as Step;
@@ -19,6 +19,19 @@ use super::gate::{Gate, acknowledged, activate, copy_tree, ledger, modify, own_r
 struct Dying {
     disk: RealDisk,
     left: Arc<AtomicI64>,
+    in_the_way: Arc<AtomicBool>,
+}
+
+impl Dying {
+    fn of(gate: &Gate, left: &Arc<AtomicI64>) -> Dying {
+        let disk = RealDisk::open(gate.root.path()).unwrap();
+        Dying { disk, left: Arc::clone(left), in_the_way: Arc::default() }
+    }
+
+    fn may_write(&self, path: &Path) -> io::Result<()> {
+        let is_blocked = self.in_the_way.load(Ordering::SeqCst) && path.starts_with("rules/active");
+        if is_blocked { Err(io::Error::from_raw_os_error(20)) } else { Ok(()) }
+    }
 }
 
 fn alive(left: &AtomicI64) -> io::Result<()> {
@@ -37,6 +50,7 @@ impl Disk for Dying {
     }
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         alive(&self.left)?;
+        self.may_write(to)?;
         self.disk.rename(from, to)
     }
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -49,6 +63,7 @@ impl Disk for Dying {
     }
     fn write(&self, path: &Path, bytes: &[u8], mode: Mode, durable: bool) -> io::Result<()> {
         alive(&self.left)?;
+        self.may_write(path)?;
         self.disk.write(path, bytes, mode, durable)
     }
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()> {
@@ -105,7 +120,7 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
     for n in 0.. {
         let gate = fork(base);
         let left = Arc::new(AtomicI64::new(i64::MAX));
-        let disk = Dying { disk: RealDisk::open(gate.root.path()).unwrap(), left: Arc::clone(&left) };
+        let disk = Dying::of(&gate, &left);
         let mut home = Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap();
         ask(&gate);
         left.store(n, Ordering::SeqCst);
@@ -127,6 +142,34 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
             return;
         }
     }
+}
+
+/// A home on whose disk `rules/active` is no folder while the flag is up, from one moment to the next.
+pub fn with_a_flag(gate: &Gate) -> (Home, Arc<AtomicBool>) {
+    let up = Arc::new(AtomicBool::new(false));
+    let mut disk = Dying::of(gate, &Arc::new(AtomicI64::new(i64::MAX)));
+    disk.in_the_way = Arc::clone(&up);
+    (Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap(), up)
+}
+
+/// A gate that died with what `ask` applies in the ledger, and `path` as it was.
+pub fn before_its_file(base: &Gate, path: &str, ask: &dyn Fn(&Gate)) -> Gate {
+    let before = std::fs::read(base.path(path)).ok();
+    for n in 0..200 {
+        let gate = fork(base);
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let disk = Dying::of(&gate, &left);
+        let mut home = Home::open(gate.root.path(), gate.seams_with(Arc::new(disk))).unwrap();
+        ask(&gate);
+        left.store(n, Ordering::SeqCst);
+        assert!(super::common::place::drain(&mut home).is_err(), "it did not die at write {n}");
+        drop(home);
+        let is_applied = ledger(&gate).0.len() > ledger(base).0.len();
+        if is_applied && std::fs::read(gate.path(path)).ok() == before {
+            return gate;
+        }
+    }
+    panic!("its file is always there");
 }
 
 #[test]

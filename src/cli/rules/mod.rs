@@ -9,7 +9,7 @@ mod facts;
 mod fields;
 mod folder;
 mod lint;
-mod progress;
+pub(super) mod progress;
 mod test;
 mod witness;
 

@@ -1,0 +1,91 @@
+//! What a change of rules comes to in requests that there were: the last ones before it, each decided again without it
+//! and with it.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::backtest::{Flip, compare};
+use super::history::each_decision;
+use super::open::{HomeError, Seams};
+use crate::gate::actions::{self, Rules};
+use crate::rules::Rulebook;
+
+/// Lines before a proposal's that are looked through.
+pub const LINES: u64 = 1000;
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Replay {
+    /// Requests among the lines that rules may be asked of.
+    pub requests: u64,
+    /// Those that were decided again, under both rulebooks.
+    pub again: u64,
+    /// Refused with the change only.
+    pub newly_refused: u64,
+    /// Held with the change, and not without it.
+    pub newly_held: u64,
+    /// Accepted with the change only.
+    pub newly_accepted: u64,
+    /// Refused or held by both, for another reason.
+    pub reason_changed: u64,
+}
+
+impl Replay {
+    /// Requests of another fate.
+    pub fn flipped(&self) -> u64 {
+        self.newly_refused.saturating_add(self.newly_held).saturating_add(self.newly_accepted)
+    }
+
+    /// In words, one line.
+    pub fn in_words(&self) -> String {
+        let Replay { requests, again, newly_refused, newly_held, newly_accepted, reason_changed } = self;
+        let untold = match requests.saturating_sub(*again) {
+            0 => String::new(),
+            count => format!("; {count} more cannot be decided again"),
+        };
+        format!(
+            "{} of {again} decisions would flip ({newly_refused} newly refused, {newly_held} newly held, {newly_accepted} newly accepted), {reason_changed} have another reason{untold}",
+            self.flipped()
+        )
+    }
+}
+
+/// Decides the requests of the `lines` ledger lines before line `until` again, under `before` and under `after`, each on
+/// the state as it was. It is a function of the ledger and the two rulebooks. `progress` hears how many bytes of lines
+/// were read.
+///
+/// # Errors
+/// [`HomeError`].
+pub fn replay(
+    root: &Path,
+    seams: &Seams,
+    (before, after): (&Rulebook, &Rulebook),
+    (until, lines): (u64, u64),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Replay, HomeError> {
+    let among = until.saturating_sub(lines)..until;
+    let mut replay = Replay::default();
+    each_decision(root, seams, progress, &mut |past, line| {
+        // Others come out alike, but for proposals: those are about the rulebook itself.
+        let action = line.decision.action.as_deref().and_then(actions::find);
+        if !among.contains(&line.seq) || action.is_none_or(|action| action.rules_apply == Rules::No) {
+            return Ok(());
+        }
+        replay.requests = replay.requests.saturating_add(1);
+        let Ok(request) = &line.request else { return Ok(()) };
+        let was = past.decide_under(before, line, request)?.decision;
+        let is = past.decide_under(after, line, request)?.decision;
+        replay.again = replay.again.saturating_add(1);
+        let counter = match compare(&was, &is) {
+            None => return Ok(()),
+            Some(Flip::NewlyRefused) => &mut replay.newly_refused,
+            Some(Flip::NewlyHeld) => &mut replay.newly_held,
+            Some(Flip::NewlyAccepted) => &mut replay.newly_accepted,
+            Some(Flip::ReasonChanged) => &mut replay.reason_changed,
+        };
+        *counter = counter.saturating_add(1);
+        Ok(())
+    })?;
+    Ok(replay)
+}
