@@ -8,15 +8,18 @@ use spoolgate::gate::facts::facts;
 use spoolgate::gate::handle::Turn;
 use spoolgate::gate::prepare::Keyring;
 use spoolgate::gate::prepare::{Delivery, Origin};
-use spoolgate::gate::{Lookups, prepare};
+use spoolgate::gate::record::Ruling;
+use spoolgate::gate::{Lookups, Prepared, decide, prepare};
 use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
+use spoolgate::rules::Rulebook;
 use spoolgate::rules::rule::{Around, Entries, RuleSet};
 use spoolgate::wire::signing::VerifyKey;
 
 use crate::Bench;
 use crate::figures::{Figure, Goal, Report, Unit};
 use crate::homes::{self, Place};
+use crate::requests::{Fate, Sent};
 use crate::stages::by_turns;
 
 /// How many rules there are.
@@ -46,13 +49,13 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     let verify = agent.key().verify_key();
     let keys = Keys(home.state().keys.keys().map(|id| (id.clone(), verify.clone())).collect());
     let sent = agent.entry("asked", 1)?;
-    let delivery = Delivery {
+    let delivery = |sent: &Sent| Delivery {
         origin: Origin::Flat,
         shown: sent.name.clone(),
         file: sent.name.clone(),
         content: Ok(sent.bytes.clone()),
     };
-    let request = prepare(delivery, home.state(), &keys, now);
+    let request = prepare(delivery(&sent), home.state(), &keys, now);
     let authentic = request.request.ok().context("the order is not signed well")?;
     let lookups = Lookups::default();
     let turn = Turn {
@@ -97,6 +100,28 @@ pub fn measure(bench: &Bench<'_>, report: &mut Report) -> Result<()> {
     );
     let what = format!("the {readings} facts that they read");
     add(what, &mut extract, &mut ask, "asking the rules", Goal::AtMost(2000.0));
+    let mut ruled = home.rulebook().clone();
+    ruled.ruleset = set.clone();
+    let decided = |rules: &Rulebook, request: &Prepared| {
+        decide(home.state(), rules, request, &lookups, now, 1_000_000).decision
+    };
+    for (sent, what) in [
+        (agent.entry("asked", 1)?, "accepted"),
+        (agent.order("asked", 7, Fate::StopTooFar)?, "refused, stop too far"),
+    ] {
+        let request = prepare(delivery(&sent), home.state(), &keys, now);
+        let (with, without) = (decided(&ruled, &request), decided(home.rulebook(), &request));
+        let rows = without.checks.len();
+        ensure!(with.decision == without.decision, "{what}: {:?}", with.metadata.message);
+        ensure!(with.decision == Some(Ruling::Accepted) || what != "accepted", "{:?}", with.metadata.message);
+        ensure!(with.checks.len() == rows + RULES, "{} rows, {rows} without rules", with.checks.len());
+        let (mut ours, mut bare) = (
+            || drop(black_box(decided(&ruled, black_box(&request)))),
+            || drop(black_box(decided(home.rulebook(), black_box(&request)))),
+        );
+        let what = format!("decide, {rows} checks and {RULES} rules: {what}");
+        add(what, &mut ours, &mut bare, "without rules", Goal::AtMost(5000.0));
+    }
     report.section("Rules of an order", figures);
     Ok(())
 }

@@ -152,6 +152,9 @@ impl History {
 
 /// What the rules of a program want to know of the past; none: nothing.
 pub fn query(program: &Program, source: &Principal, action: &str, payload: &str) -> Option<Query> {
+    if program.readings.iter().all(|reading| matches!(reading, Reading::Field(_))) {
+        return None;
+    }
     let mut query = Query { source: source.to_string(), action: action.to_owned(), ..Query::default() };
     let mut own = None;
     for reading in &program.readings {

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 
 use super::actions::{Lane, Rules};
 use super::approvals::{self, ENTRIES_MAX, Granted};
@@ -23,7 +23,7 @@ use crate::rules::rule::set::Grows;
 use crate::rules::rule::{Fact, Guard, Members, Program, RuleStatus, Test, Then, Value, host};
 use crate::trading::checks::Subject;
 use crate::trading::class::{self, Class};
-use crate::trading::headroom::headroom_under;
+use crate::trading::headroom::{headroom, headroom_under};
 use crate::trading::requests::Verdict;
 use crate::wire::amount::Amount;
 use crate::wire::control::ControlStatus;
@@ -35,6 +35,8 @@ use crate::wire::signing::sha256_hex;
 const ROWS_BYTES_MAX: usize = 16 * 1024;
 /// Longest text of a fact that is written out, bytes.
 const TEXT_BYTES_MAX: usize = 200;
+/// Bytes that a fact with its name takes of a line, about.
+const FACT_BYTES: usize = 48;
 /// Most elements of an array that are written out.
 const ELEMENTS_MAX: usize = 50;
 /// Longest value in a message, characters.
@@ -130,7 +132,8 @@ pub(super) fn carry_out(
                 blocking(program, &facts, &around, &satisfied).map(|guard| guard.id.to_string())
             };
             let passes = verdict.accepted;
-            let verdict = judge_order(turn, authentic, order, verdict, &ruled, &mut refused);
+            let blocks = ruled.blocks();
+            let verdict = judge_order(turn, authentic, order, verdict, blocks, ruled.rows, &mut refused);
             let changes = if verdict.accepted { outcome.changes } else { Vec::new() };
             let is_held = passes && ruled.act == Some(Then::Hold);
             let holds = if is_held { ruled.holds } else { Vec::new() };
@@ -211,16 +214,15 @@ pub fn rule<'a>(
     let held = in_force.filter(|finding| finding.act() == Some(Then::Hold));
     let holds = held.map(|finding| finding.guard.id.clone()).collect();
     let rows = findings.iter().map(|finding| {
-        let row = row(program, facts, other, finding);
-        let reason = row.reason.clone().filter(|_| is_satisfied(finding));
-        reason.map_or(row.clone(), |why| CheckResult {
-            passed: true,
-            reason: Some(format!("approved: {why}").into()),
-            ..row
-        })
+        let mut row = row(program, facts, other, finding);
+        if let Some(why) = row.reason.as_mut().filter(|_| is_satisfied(finding)) {
+            *why = format!("approved: {why}").into();
+            row.passed = true;
+        }
+        row
     });
     let rows = rows.collect();
-    Ruled { rows: shortened(rows), act, holds, facts: noted(&program.readings, facts) }
+    Ruled { rows: shortened(rows), act, holds, facts: noted(program, facts) }
 }
 
 impl Ruled {
@@ -236,17 +238,19 @@ fn judge_order(
     authentic: &Authentic,
     order: &SubmitOrder,
     mut verdict: Verdict,
-    ruled: &Ruled,
+    blocks: bool,
+    rows: Vec<CheckResult>,
     refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Verdict {
-    if ruled.blocks() || !verdict.accepted {
+    if blocks || !verdict.accepted {
         verdict.headroom = Some(turn.in_context(authentic, Some(&order.strategy), |context| {
             let subject = Subject::of_order(&turn.state.book, turn.rules, order, context);
-            headroom_under(&subject, &verdict.checks, refused)
+            let found = verdict.headroom.take().unwrap_or_else(|| headroom(&subject, &verdict.checks));
+            headroom_under(&subject, found, refused)
         }));
     }
-    verdict.accepted &= !ruled.blocks();
-    verdict.checks.extend(ruled.rows.iter().cloned());
+    verdict.accepted &= !blocks;
+    verdict.checks.extend(rows);
     verdict
 }
 
@@ -268,9 +272,10 @@ fn blocking<'p>(
 /// Anything but an order: the rows beside its body; nothing of it is done if a rule refuses it.
 fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
     let mut judged = outcome.judged.unwrap_or(Judged { rows: Vec::new(), refusal: None });
-    judged.rows.extend(ruled.rows.iter().cloned());
-    let facts = Some(ruled.facts.clone());
-    if judged.refusal.is_some() || !ruled.blocks() {
+    let blocks = ruled.blocks();
+    judged.rows.extend(ruled.rows);
+    let facts = Some(ruled.facts);
+    if judged.refusal.is_some() || !blocks {
         return Outcome { judged: Some(judged), facts, ..outcome };
     }
     let first = judged.rows.iter().find(|row| !row.passed);
@@ -314,7 +319,7 @@ fn row<'a>(
         (_, _, then) => (true, Some(format!("shadow: would {}: {}", verb(then), said()))),
     };
     CheckResult {
-        check_name: Cow::Owned(guard.id.to_string()),
+        check_name: Cow::Owned(guard.id.as_str().to_owned()),
         passed,
         value: finding.value,
         limit: ordered.and_then(|condition| condition.threshold),
@@ -442,32 +447,112 @@ fn shortened(rows: Vec<CheckResult>) -> Vec<CheckResult> {
     kept.chain([others]).collect()
 }
 
-/// What was read, for the ledger.
-fn noted(readings: &[Reading], facts: &[Fact<'_>]) -> String {
-    let mut noted = serde_json::Map::new();
-    for (reading, fact) in readings.iter().zip(facts) {
-        let value = match fact {
-            Fact::Known(value) => noted_value(value),
+/// What was read, for the ledger: JSON without white space, members in the order of their names.
+fn noted(program: &Program, facts: &[Fact<'_>]) -> String {
+    let mut noted = String::with_capacity(facts.len().saturating_mul(FACT_BYTES));
+    for (name, fact) in program.named(facts) {
+        noted.push_str(if noted.is_empty() { "{" } else { "," });
+        note_text(&mut noted, name);
+        noted.push(':');
+        match fact {
+            Fact::Known(value) => note(&mut noted, value),
             Fact::Many(values) if values.len() > ELEMENTS_MAX => {
-                let all = Json::Array(values.iter().map(noted_value).collect()).to_string();
-                json!({"sha256": sha256_hex(all.as_bytes()), "elements": values.len()})
+                let mut all = String::new();
+                note_all(&mut all, values);
+                let (digest, elements) = (sha256_hex(all.as_bytes()), values.len());
+                // Writing into a string does not fail, here and below.
+                let _ = write!(noted, r#"{{"elements":{elements},"sha256":"{digest}"}}"#);
             }
-            Fact::Many(values) => values.iter().map(noted_value).collect(),
-            Fact::Absent => Json::Null,
-            Fact::Unknown(why) => json!({"unknown": why}),
-        };
-        noted.insert(reading.to_string(), value);
+            Fact::Many(values) => note_all(&mut noted, values),
+            Fact::Absent => noted.push_str("null"),
+            Fact::Unknown(why) => {
+                noted.push_str(r#"{"unknown":"#);
+                note_text(&mut noted, why);
+                noted.push('}');
+            }
+        }
     }
-    Json::Object(noted).to_string()
+    noted.push_str(if noted.is_empty() { "{}" } else { "}" });
+    noted
 }
 
-fn noted_value(value: &Value<'_>) -> Json {
-    match value {
-        Value::Number(number) => Json::String(number.to_string()),
-        Value::Flag(flag) => Json::Bool(*flag),
-        Value::Text(text) if text.len() > TEXT_BYTES_MAX => {
-            json!({"sha256": sha256_hex(text.as_bytes()), "bytes": text.len()})
+fn note_all(noted: &mut String, values: &[Value<'_>]) {
+    noted.push('[');
+    for (nth, value) in values.iter().enumerate() {
+        if nth > 0 {
+            noted.push(',');
         }
-        Value::Text(text) => Json::String(text.to_string()),
+        note(noted, value);
+    }
+    noted.push(']');
+}
+
+fn note(noted: &mut String, value: &Value<'_>) {
+    match value {
+        Value::Number(number) => {
+            let _ = write!(noted, r#""{number}""#);
+        }
+        Value::Flag(flag) => noted.push_str(if *flag { "true" } else { "false" }),
+        Value::Text(text) if text.len() > TEXT_BYTES_MAX => {
+            let (digest, bytes) = (sha256_hex(text.as_bytes()), text.len());
+            let _ = write!(noted, r#"{{"bytes":{bytes},"sha256":"{digest}"}}"#);
+        }
+        Value::Text(text) => note_text(noted, text),
+    }
+}
+
+/// A text as JSON has it. Names and words, which nearly all are, need no escapes.
+fn note_text(noted: &mut String, text: &str) {
+    if text.bytes().any(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        noted.push_str(&Json::from(text).to_string());
+        return;
+    }
+    noted.push('"');
+    noted.push_str(text);
+    noted.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::rule::RuleSet;
+
+    #[test]
+    fn facts_are_noted_as_json_whatever_they_are() {
+        let rule = "id: r\nstatus: active\napplies_to: {action: email.send}\nthen: warn\nmessage: no\nwhen:\n\
+                    - {field: payload.subject, op: present}\n- {field: 'payload.to[]', op: present}\n\
+                    - {field: history.count, window_s: 60, op: gt, value: 1}\n\
+                    - {field: request.has_causality, op: eq, value: true}\n\
+                    - {field: payload.body, op: absent}\n- {field: 'payload.cc[]', op: present}\n\
+                    - {field: payload.replyToMessageId, op: absent}\n";
+        let set = RuleSet::compile([("rules/core/r.yaml", rule)], []).unwrap();
+        let program = set.programs.get("email.send").unwrap();
+        let wicked = "a \"b\" \\ \n\u{1}\u{7f} \u{e9}\u{1f600}";
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        let many: Vec<Value<'_>> = (0..=ELEMENTS_MAX).map(|_| Value::Text("y".into())).collect();
+        let of_many = Json::from(vec!["y"; ELEMENTS_MAX + 1]).to_string();
+        let facts = [
+            Fact::text(wicked),
+            Fact::Many(vec![Value::Text("a@b.c".into()), Value::Text("\"".into())]),
+            Fact::number(Amount::parse_exact("-1.50").unwrap()),
+            Fact::flag(true),
+            Fact::text(long.as_str()),
+            Fact::Many(many),
+            Fact::Unknown("\"why\"".into()),
+        ];
+        let expected = json!({
+            "payload.subject": wicked,
+            "payload.to": ["a@b.c", "\""],
+            "history.count(60s)": "-1.50",
+            "request.has_causality": true,
+            "payload.body": {"sha256": sha256_hex(long.as_bytes()), "bytes": long.len()},
+            "payload.cc": {"sha256": sha256_hex(of_many.as_bytes()), "elements": ELEMENTS_MAX + 1},
+            "payload.replyToMessageId": {"unknown": "\"why\""},
+        });
+        assert_eq!(noted(program, &facts), expected.to_string());
+        assert_eq!(noted(program, &vec![Fact::Absent; 7]).matches(":null").count(), 7);
+        assert_eq!(noted(&Program::default(), &[]), "{}");
     }
 }

@@ -34,13 +34,12 @@ pub fn headroom(subject: &Subject, rows: &[CheckResult]) -> Headroom {
 }
 
 /// The same where something else may refuse sizes too: `refused` names it. A size above 0 passes both; where the search
-/// finds none, although there may be some, it is 0.
+/// finds none, although there may be some, it is 0. `found` is what [`headroom`] says.
 pub fn headroom_under(
     subject: &Subject,
-    rows: &[CheckResult],
+    found: Headroom,
     refused: &mut dyn FnMut(Amount) -> Option<String>,
 ) -> Headroom {
-    let found = headroom(subject, rows);
     if found.max_size.is_zero() {
         return found;
     }

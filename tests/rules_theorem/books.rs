@@ -186,7 +186,7 @@ fn members(dice: &mut Dice, sets: &mut Sets, kind: Kind, is_in: bool) -> Members
     while listed.is_empty() {
         listed = texts(kind).iter().filter(|_| dice.one_in(2)).map(|text| (*text).to_owned()).collect();
     }
-    Members::Listed(listed)
+    Members::Listed(listed.into())
 }
 
 pub fn test(dice: &mut Dice, sets: &mut Sets, reading: &Reading) -> Test {
@@ -351,7 +351,7 @@ pub fn change(dice: &mut Dice, book: &mut Book, readings: &[Reading], which: usi
             let new = match list {
                 Members::Named { set, .. } => {
                     let copied: BTreeSet<String> = set.values.keys().cloned().collect();
-                    Members::Listed(copied)
+                    Members::Listed(copied.into())
                 }
                 Members::Listed(listed) => {
                     let values =

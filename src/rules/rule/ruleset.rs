@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use regex::RegexBuilder;
 
+use super::fact::Fact;
 use super::field::{self, Kind, Missing, RULED_ACTIONS, Reading};
 use super::file::{
     ConditionFile, Op, Operand, RuleFile, RuleStatus, Scalar, Then, line_of, line_of_condition,
@@ -62,6 +63,9 @@ pub struct Program {
     pub readings: Vec<Reading>,
     /// The rules, by id. Suspended and retired ones are not among them.
     pub guards: Vec<Guard>,
+    /// Names of the facts, in rising order, with where in `readings` they are: as ledger lines have them.
+    // INVARIANT: all of `readings`, because `slot` alone adds them.
+    named: Vec<(String, usize)>,
 }
 
 /// A rule with its file.
@@ -210,7 +214,7 @@ impl RuleSet {
     fn add(&self, program: &mut Program, action: &str, rule: &Rule) -> Result<(), RulebookError> {
         let scope = &rule.file.applies_to;
         let mut conditions = Vec::new();
-        let principals =
+        let principals: Option<BTreeSet<String>> =
             scope.principal.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect());
         let strategies =
             scope.strategy.as_ref().map(|names| names.iter().map(|name| name.to_string()).collect());
@@ -218,7 +222,7 @@ impl RuleSet {
             let Some(listed) = listed else { continue };
             let reading = plain(name, action)
                 .map_err(|what| RulebookError::new(&rule.path, line_of(&rule.text, "applies_to"), what))?;
-            let test = Test::Member { kind: reading.kind(), of: Members::Listed(listed), is_in: true };
+            let test = Test::Member { kind: reading.kind(), of: Members::Listed(listed.into()), is_in: true };
             conditions.push(Condition { slot: program.slot(reading), test, threshold: None });
         }
         for (nth, written) in rule.file.when.iter().enumerate() {
@@ -342,9 +346,18 @@ impl Program {
     /// The place of a fact, which is added if it is new.
     fn slot(&mut self, reading: Reading) -> usize {
         self.readings.iter().position(|known| *known == reading).unwrap_or_else(|| {
+            let slot = self.readings.len();
+            let name = reading.to_string();
+            let place = self.named.partition_point(|(other, _)| *other < name);
+            self.named.insert(place, (name, slot));
             self.readings.push(reading);
-            self.readings.len().saturating_sub(1)
+            slot
         })
+    }
+
+    /// The facts of a request with their names, in the order of names.
+    pub fn named<'f, 'a>(&self, facts: &'f [Fact<'a>]) -> impl Iterator<Item = (&str, &'f Fact<'a>)> {
+        self.named.iter().filter_map(|(name, slot)| Some((name.as_str(), facts.get(*slot)?)))
     }
 }
 
@@ -441,7 +454,7 @@ fn listed(kind: Kind, texts: &[String]) -> Result<Members, String> {
     if folded.is_empty() {
         return Err("the list is empty".to_owned());
     }
-    Ok(Members::Listed(folded))
+    Ok(Members::Listed(folded.into()))
 }
 
 fn pattern(kind: Kind, value: &Operand) -> Result<Pattern, String> {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use regex::Regex;
@@ -14,11 +15,43 @@ use super::links::links_of;
 use super::ranges::Ranges;
 use super::set::{Grows, NamedSet};
 
+/// Texts that are listed in a rule.
+// INVARIANT: in rising order, each once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed(Box<[String]>);
+
+/// Up to so many texts are gone through one by one: most differ in length, which costs less than to compare them.
+const FEW: usize = 8;
+
+impl Listed {
+    /// Whether the text is among them.
+    pub fn holds(&self, text: &str) -> bool {
+        match self.0.len() {
+            0..=FEW => self.0.iter().any(|listed| listed == text),
+            _ => self.0.binary_search_by(|listed| listed.as_str().cmp(text)).is_ok(),
+        }
+    }
+}
+
+impl From<BTreeSet<String>> for Listed {
+    fn from(texts: BTreeSet<String>) -> Listed {
+        Listed(texts.into_iter().collect())
+    }
+}
+
+impl Deref for Listed {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
 /// A list of texts, or a named set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Members {
     /// Listed in the rule itself, normalised.
-    Listed(BTreeSet<String>),
+    Listed(Listed),
     /// A named set.
     Named {
         /// The set.
@@ -82,7 +115,7 @@ impl Members {
     /// Whether the folded text is among them.
     pub fn holds(&self, text: &str, around: &Around) -> bool {
         match self {
-            Members::Listed(listed) => listed.contains(text),
+            Members::Listed(listed) => listed.holds(text),
             Members::Named { set, seen_too } => {
                 set.holds(text, around.now, *seen_too)
                     || (set.grows != Grows::Never
