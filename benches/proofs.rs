@@ -16,6 +16,9 @@ use nix::time::{ClockId, clock_gettime};
 use spoolgate::rules::proof::{Comparison, Direction, STEPS_MAX, compare};
 use spoolgate::rules::rule::RuleSet;
 
+/// Rule files: path and text.
+type Files = Vec<(String, String)>;
+
 /// Processor time of this program so far.
 fn spent() -> Duration {
     Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).unwrap())
@@ -68,7 +71,7 @@ fn range(field: &str, from: usize, to: usize) -> String {
 }
 
 /// Rules as they are written: a range of a number, a list, a day.
-fn usual(count: usize) -> Vec<(String, String)> {
+fn usual(count: usize) -> Files {
     let fields = ["order.notional", "market.price", "market.funding_rate_zscore", "order.size"];
     let days = ["mon", "tue", "wed", "thu", "fri"];
     let rules = (0..count).map(|n| {
@@ -84,7 +87,7 @@ fn usual(count: usize) -> Vec<(String, String)> {
 }
 
 /// Rules that each cover half of everything, on other fields each: what is left doubles with every one.
-fn hostile(count: usize) -> Vec<(String, String)> {
+fn hostile(count: usize) -> Files {
     let fields = [
         "order.size",
         "order.notional",
@@ -113,7 +116,7 @@ fn hostile(count: usize) -> Vec<(String, String)> {
 }
 
 /// Three fields of texts, each in a list of 40 out of 100 names or in none of them.
-fn lists(count: usize) -> Vec<(String, String)> {
+fn lists(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
         let when: Vec<String> = ["order.symbol", "order.thesis", "strategy.name"]
@@ -130,7 +133,7 @@ fn lists(count: usize) -> Vec<(String, String)> {
 }
 
 /// Windows of eight numbers that overlap.
-fn windows(count: usize) -> Vec<(String, String)> {
+fn windows(count: usize) -> Files {
     let fields = [
         "order.size",
         "order.notional",
@@ -156,7 +159,7 @@ fn windows(count: usize) -> Vec<(String, String)> {
 }
 
 /// Every second of 800 names in one list, in rules that a number tells apart.
-fn long(count: usize) -> Vec<(String, String)> {
+fn long(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
         let names: Vec<String> = (0..800).filter(|_| roll(2) == 0).map(|name| format!("N{name}")).collect();
@@ -172,7 +175,7 @@ fn long(count: usize) -> Vec<(String, String)> {
 }
 
 /// Each asks for two elements of an array, one on a list and one off it.
-fn arrays(count: usize) -> Vec<(String, String)> {
+fn arrays(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
         let mut list = || (0..5).map(|_| format!("f{}", roll(20))).collect::<Vec<_>>().join(", ");
@@ -188,7 +191,7 @@ fn arrays(count: usize) -> Vec<(String, String)> {
 }
 
 /// Rules that ask for sets whose entries all end, one after the other.
-fn expiring(count: usize, endings: usize) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn expiring(count: usize, endings: usize) -> (Files, Files) {
     let sets = (0..4).map(|set| {
         let entries: String = (0..endings / 4)
             .map(|n| {
@@ -228,7 +231,7 @@ fn hostile_pair(name: &str, before: &RuleSet, after: &RuleSet) -> Duration {
 }
 
 /// The same as `r`, split in two.
-fn split(rules: &[(String, String)], at: usize) -> Vec<(String, String)> {
+fn split(rules: &[(String, String)], at: usize) -> Files {
     let mut split = rules.to_vec();
     let half = |id: &str, op: &str| {
         let condition = format!(", {{field: order.planned_entry, op: {op}, value: 100}}]\nthen");
