@@ -187,8 +187,11 @@ fn arrays(count: usize) -> Vec<(String, String)> {
     rules.collect()
 }
 
+/// Files by path.
+type Files = Vec<(String, String)>;
+
 /// Rules that ask for sets whose entries all end, one after the other.
-fn expiring(count: usize, endings: usize) -> (Vec<(String, String)>, Vec<(String, String)>) {
+fn expiring(count: usize, endings: usize) -> (Files, Files) {
     let sets = (0..4).map(|set| {
         let entries: String = (0..endings / 4)
             .map(|n| {
