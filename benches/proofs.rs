@@ -190,9 +190,6 @@ fn arrays(count: usize) -> Files {
     rules.collect()
 }
 
-/// Files by path.
-type Files = Vec<(String, String)>;
-
 /// Rules that ask for sets whose entries all end, one after the other.
 fn expiring(count: usize, endings: usize) -> (Files, Files) {
     let sets = (0..4).map(|set| {

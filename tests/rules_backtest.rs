@@ -149,7 +149,7 @@ fn rules_that_come_and_go_flip_what_they_say_and_nothing_else() {
     assert_eq!(flips(&without), expect);
     assert_eq!(without.flips[0].before.failed[0].name, "no-big");
     assert_eq!((without.newly_accepted, without.reason_changed, without.newly_refused), (1, 1, 0));
-    assert!(without.backtest.rules.is_empty());
+    assert_eq!(without.backtest.rules.get(&id), None);
 
     // In shadow it says in the same form what it would do.
     rule(&desk, "no-big", "shadow", BIG, "reject");

@@ -91,6 +91,11 @@ fn buy(
 #[test]
 fn a_small_case_by_hand() {
     let desk = Desk::with_limits("cooldown_s: 0");
+    for folder in ["rules/core", "rules/active"] {
+        let folder = desk.place.root.path().join(folder);
+        fs::remove_dir_all(&folder).unwrap();
+        fs::create_dir(&folder).unwrap();
+    }
     let root = desk.place.root.path();
     "abcdefgh".chars().for_each(|name| thesis(root, &format!("by-hand-{name}")));
     let hypothesis = "hypothesis: {metric: win_rate, population: all, baseline_value: 0.9, baseline_sample: 9, review_after_n: 4}\n";

@@ -24,7 +24,7 @@ pub use folder::Folder;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Decide every logged request again under other rules, and list what would come out differently.
+    /// Decide every logged request again under other rules, and list what would flip.
     Backtest(backtest::Args),
     /// What each rule has blocked, and what would have come of it.
     Efficacy(efficacy::Args),

@@ -1,8 +1,8 @@
 //! Hosts and mail addresses in the one form that they are compared in. Where programs differ in what they make of a
 //! text, or where letters look like others, it is none: neither in nor out of any set.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::borrow::Cow;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use unicode_security::RestrictionLevelDetection;
