@@ -359,7 +359,8 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
     for (id, value, expect) in
         [("page", "https://example.org/one", Some(Code::StateConflict)), ("host", "Example.org.", None)]
     {
-        let grant = json!({"set": "hosts", "value": value, "task": "t-1", "expires_at": until}).to_string();
+        let grant =
+            json!({"set": "hosts", "value": value, "task": "research/t-1", "expires_at": until}).to_string();
         assert_eq!(code(&desk.one_as_owner(&mut home, id, "grant.add", &grant)), expect, "{value}");
     }
     let values: Vec<&str> = home.state().entries.iter().map(|(_, value, _)| value).collect();
@@ -368,19 +369,20 @@ fn what_is_granted_is_an_entry_as_set_files_have_them() {
     drop(home);
     put_set(&desk, "hosts", "address", "on_approval");
     let mut home = desk.open();
-    let end = json!({"set": "hosts", "value": "example.org", "task": "t-1"}).to_string();
+    let end = json!({"set": "hosts", "value": "example.org", "task": "research/t-1"}).to_string();
     assert_eq!(code(&desk.one_as_owner(&mut home, "end", "grant.end", &end)), None);
     assert_eq!(home.state().entries.iter().count(), 0);
     // Folding makes of what stands there another value.
     drop(home);
     put_set(&desk, "hosts", "word", "on_approval");
     let mut home = desk.open();
-    let grant = json!({"set": "hosts", "value": "ABC", "task": "t-1", "expires_at": until}).to_string();
+    let grant =
+        json!({"set": "hosts", "value": "ABC", "task": "research/t-1", "expires_at": until}).to_string();
     assert_eq!(code(&desk.one_as_owner(&mut home, "word", "grant.add", &grant)), None);
     drop(home);
     put_set(&desk, "hosts", "text", "on_approval");
     let mut home = desk.open();
-    let end = json!({"set": "hosts", "value": "ABC", "task": "t-1"}).to_string();
+    let end = json!({"set": "hosts", "value": "ABC", "task": "research/t-1"}).to_string();
     assert_eq!(code(&desk.one_as_owner(&mut home, "end-2", "grant.end", &end)), None);
     assert_eq!(home.state().entries.iter().count(), 0);
 }
@@ -411,7 +413,7 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
     assert_eq!(receipt.rejection_reason_code.unwrap().name(), "request_refused");
     let until = desk.place.clock.now().plus_ms(60_000);
     let grant = |set: &str, until: &str| {
-        json!({"set": set, "value": "reader", "task": "t-1", "expires_at": until}).to_string()
+        json!({"set": set, "value": "reader", "task": "research/t-1", "expires_at": until}).to_string()
     };
     let own =
         desk.one(&mut home, "research-bot", "own", "grant.add", &grant("capabilities", &until.to_string()));
@@ -429,6 +431,10 @@ fn a_value_granted_for_a_task_counts_for_that_task_alone_and_in_time() {
         assert_eq!(code(&outcome), expect, "{set} {until}");
     }
     assert_eq!(code(&task(&desk, &mut home, "t-2")), Some(Code::RuleRefused), "another task");
+    // Anybody may call a root as another tenant's is called.
+    let elsewhere = grant("capabilities", &until.to_string()).replace("research/t-1", "elsewhere/t-3");
+    assert_eq!(code(&desk.one_as_owner(&mut home, "elsewhere", "grant.add", &elsewhere)), None);
+    assert_eq!(code(&task(&desk, &mut home, "t-3")), Some(Code::RuleRefused), "another tenant's task");
     let allowed = task(&desk, &mut home, "t-1");
     assert_eq!((code(&allowed), failed(&allowed)), (None, vec![]));
     // At its very end it counts no more.

@@ -69,6 +69,7 @@ pub fn body(data: &[u8]) {
                 Payload::Council(_) | Payload::Verdict(_) | Payload::Update(_) => {
                     check_names(&envelope.payload, rule.payload)
                 }
+                Payload::Propose(_) => check_kind(&envelope.payload),
                 _ => check_fields(&envelope.payload, rule.payload),
             }
         }
@@ -137,6 +138,19 @@ fn check_names(text: &str, fields: &str) {
     for field in known.iter().filter(|field| !field.ends_with('?')) {
         assert!(found.contains_key(*field), "`{field}` is missing");
     }
+}
+
+/// A proposal is of one kind, under its name.
+fn check_kind(payload: &str) {
+    let found = members(payload);
+    let kinds = [
+        ("Activate", "rule, evidence"),
+        ("Suspend", "rule_id, reason, evidence"),
+        ("ModifyParameter", "rule_id, parameter, old_value, new_value, evidence, is_tightening"),
+    ];
+    let (name, fields) = kinds.iter().find(|(name, _)| found.contains_key(*name)).expect("no kind");
+    assert_eq!(found.len(), 1, "more than `{name}`");
+    check_names(found[*name].get(), fields);
 }
 
 /// Fields that the table of actions does not name never pass, nor does a null that means nothing; an absent one only

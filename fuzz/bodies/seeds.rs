@@ -163,9 +163,9 @@ fn samples() -> Vec<(&'static str, &'static str)> {
         ),
         (
             "grant.add",
-            r#"{"set":"hosts","value":"example.org","task":"t-1","expires_at":"2026-03-02T18:00:00Z"}"#,
+            r#"{"set":"hosts","value":"example.org","task":"research/t-1","expires_at":"2026-03-02T18:00:00Z"}"#,
         ),
-        ("grant.end", r#"{"set":"hosts","value":"example.org","task":"t-1"}"#),
+        ("grant.end", r#"{"set":"hosts","value":"example.org","task":"research/t-1"}"#),
         ("keys.revoke", r#"{"key_id":"0000000000000001","reason":"r"}"#),
         (
             "council.request",

@@ -10,7 +10,7 @@ use spoolgate::gate::record::{CheckRow, Record};
 use spoolgate::home::read::View;
 use spoolgate::wire::approvals::HoldId;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::{Principal, RequestId, SetName};
+use spoolgate::wire::ids::{Principal, SetName, TaskName};
 use spoolgate::wire::time::Time;
 
 use super::handover::{self, Person};
@@ -83,12 +83,12 @@ pub enum Grants {
     List,
     /// Put a value into a set for one task.
     #[command(
-        after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
+        after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Add(AddArgs),
     /// Take it out again.
     #[command(
-        after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task task-001\n  spoolgate grants end --set payees --value DE00123"
+        after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task research/task-001\n  spoolgate grants end --set payees --value DE00123"
     )]
     End(EndArgs),
 }
@@ -102,9 +102,9 @@ pub struct AddArgs {
     /// The value.
     #[arg(long)]
     value: String,
-    /// The task, by the id of its root request.
-    #[arg(long, value_parser = RequestId::parse)]
-    task: RequestId,
+    /// The tree of tasks: tenant and id of its root.
+    #[arg(long, value_parser = TaskName::parse)]
+    task: TaskName,
     /// Until when, RFC 3339 UTC.
     #[arg(long, value_name = "TIME", value_parser = Time::parse)]
     until: Time,
@@ -121,9 +121,9 @@ pub struct EndArgs {
     /// The value.
     #[arg(long)]
     value: String,
-    /// The task; absent: what was approved for everything.
-    #[arg(long, value_parser = RequestId::parse)]
-    task: Option<RequestId>,
+    /// The tree of tasks; absent: what was approved for everything.
+    #[arg(long, value_parser = TaskName::parse)]
+    task: Option<TaskName>,
     #[command(flatten)]
     by: Person,
 }
@@ -147,7 +147,7 @@ struct Shown<'a> {
 struct InSet<'a> {
     set: &'a SetName,
     value: &'a str,
-    task: Option<&'a RequestId>,
+    task: Option<&'a TaskName>,
     until: Option<Time>,
     by: &'a Principal,
 }

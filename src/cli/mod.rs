@@ -158,7 +158,7 @@ enum Command {
     /// Values that are in a set for one task.
     #[command(
         subcommand,
-        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task task-001 --until 2026-03-02T18:00:00Z"
+        after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Grants(approvals::Grants),
     /// What agents want changed in the rules: list, show, approve, decline, take back.

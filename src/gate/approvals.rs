@@ -16,7 +16,7 @@ use crate::rules::rule::entries::{Entries, Entry};
 use crate::rules::rule::set::Grows;
 use crate::wire::approvals::{AddGrant, DenyApproval, EndGrant, GrantApproval, HoldId};
 use crate::wire::code::Code;
-use crate::wire::ids::{Principal, RequestId, RuleId, SetName};
+use crate::wire::ids::{Principal, RequestId, RuleId, SetName, TaskName};
 use crate::wire::signing::sha256_hex;
 use crate::wire::time::Time;
 
@@ -106,7 +106,7 @@ pub enum Change {
         value: String,
         /// The task it was there for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        task: Option<RequestId>,
+        task: Option<TaskName>,
     },
 }
 

@@ -27,7 +27,7 @@ use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::council::CouncilRequest;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{ControlId, ExecId, OrderId, Principal, ProposalId, RequestId};
+use crate::wire::ids::{ControlId, DomainPart, ExecId, OrderId, Principal, ProposalId, RequestId, TaskName};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -301,8 +301,11 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
         return Ok(Outcome { receipt: Some(step.receipt), judged, ..Outcome::default() });
     }
     // What is granted for a task counts only for requests that admission found to be of it.
-    let root = step.receipt.root_task_id.as_deref().filter(|_| step.receipt.phase == Phase::Accepted);
-    let task = root.and_then(|root| RequestId::parse(root).ok());
+    let is_accepted = step.receipt.phase == Phase::Accepted;
+    let of = step.receipt.tenant_id.as_deref().zip(step.receipt.root_task_id.as_deref());
+    let task = of.filter(|_| is_accepted).and_then(|(tenant, root)| {
+        Some(TaskName::of(&DomainPart::parse(tenant).ok()?, &RequestId::parse(root).ok()?))
+    });
     let carried = rules::carry_out(turn, authentic, body, lane, task.as_ref());
     let mut outcome = carried.unwrap_or_else(Outcome::refused);
     if let Some(verdict) = &mut outcome.verdict {

@@ -30,7 +30,7 @@ use crate::wire::amount::Amount;
 use crate::wire::approvals::HoldId;
 use crate::wire::code::Code;
 use crate::wire::ids::{
-    ExecId, OrderId, Principal, Regime, RequestId, RuleId, SetName, StrategyName, Symbol,
+    ExecId, OrderId, Principal, Regime, RequestId, RuleId, SetName, StrategyName, Symbol, TaskName,
 };
 use crate::wire::orders::CheckResult;
 use crate::wire::time::Time;
@@ -183,12 +183,12 @@ pub(super) enum AnswerBody<'a> {
     GrantAdded {
         set: &'a SetName,
         value: &'a str,
-        task: &'a RequestId,
+        task: &'a TaskName,
     },
     GrantEnded {
         set: &'a SetName,
         value: &'a str,
-        task: Option<&'a RequestId>,
+        task: Option<&'a TaskName>,
     },
 }
 

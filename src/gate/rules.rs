@@ -27,7 +27,7 @@ use crate::trading::headroom::{headroom, headroom_under};
 use crate::trading::requests::Verdict;
 use crate::wire::amount::Amount;
 use crate::wire::control::ControlStatus;
-use crate::wire::ids::{RequestId, RuleId, SetName};
+use crate::wire::ids::{RuleId, SetName, TaskName};
 use crate::wire::orders::{CheckResult, SubmitOrder};
 use crate::wire::signing::sha256_hex;
 
@@ -87,7 +87,7 @@ fn program<'a>(turn: &Turn<'a>, authentic: &Authentic, body: &Body, lane: Lane) 
     applies.then_some(program)
 }
 
-/// Carries out a request behind the step of the rules. `task` is the root of the task that admission found it to be of.
+/// Carries out a request behind the step of the rules. `task` is the tree that admission found it to be of.
 ///
 /// # Errors
 /// As [`handle::carry_out`]: what a contract refuses with nothing but words is not shown to the rules.
@@ -96,7 +96,7 @@ pub(super) fn carry_out(
     authentic: &Authentic,
     body: &Body,
     lane: Lane,
-    task: Option<&RequestId>,
+    task: Option<&TaskName>,
 ) -> Result<Outcome, Refusal> {
     let outcome = handle::carry_out(turn, authentic, body)?;
     let Some(program) = program(turn, authentic, body, lane) else { return Ok(outcome) };
@@ -104,8 +104,11 @@ pub(super) fn carry_out(
         Payload::Admission(_, attempt) => attempt.body.as_ref().ok(),
         _ => None,
     };
-    let root = of_body.and_then(|body| body.envelope.causality.as_ref()).map(|found| &found.root_task_id);
-    let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(root) };
+    let claimed = of_body.and_then(|body| {
+        let causality = body.envelope.causality.as_ref()?;
+        Some(TaskName::of(&body.envelope.domain.tenant, &causality.root_task_id))
+    });
+    let around = Around { now: turn.now, entries: &turn.state.entries, task: task.or(claimed.as_ref()) };
     let mut source = Source::new(turn, authentic);
     let facts = source.facts(&program.readings);
     let satisfied = turn.granted.map_or_else(Vec::new, |granted| granted.satisfied(turn.rules));

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use super::ids::{RequestId, SetName};
+use super::ids::{SetName, TaskName};
 use super::time::Time;
 
 /// Name of a held request: `h-<seq of the line that holds it>`.
@@ -77,8 +77,8 @@ pub struct AddGrant {
     pub set: SetName,
     /// The value.
     pub value: String,
-    /// The task, by the id of its root request.
-    pub task: RequestId,
+    /// The tree of tasks.
+    pub task: TaskName,
     /// Until when.
     pub expires_at: Time,
 }
@@ -93,7 +93,7 @@ pub struct EndGrant {
     pub value: String,
     /// The task; absent: what was approved for everything.
     #[serde(default, deserialize_with = "present")]
-    pub task: Option<RequestId>,
+    pub task: Option<TaskName>,
 }
 
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {

@@ -79,6 +79,12 @@ names! {
     DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+    /// A tree of tasks: whose it is and the id of its root, as `research/task-001`. Roots of the same id may be there for
+    /// every tenant.
+    TaskName, "task", "a tenant and the id of a root, as `research/task-001`",
+        |t| t.split_once('/').is_some_and(|(tenant, root)| {
+            DomainPart::parse(tenant).is_ok() && RequestId::parse(root).is_ok()
+        });
     /// A capability that a task names.
     Capability, "capability", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
@@ -103,6 +109,13 @@ names! {
     /// A concern: `account:market`, as far as its letters go.
     ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 129 && t.bytes().all(|b| part_byte(b) || b == b':');
+}
+
+impl TaskName {
+    /// The tree of a tenant with this root.
+    pub fn of(tenant: &DomainPart, root: &RequestId) -> TaskName {
+        TaskName(format!("{tenant}/{root}"))
+    }
 }
 
 impl ConcernId {

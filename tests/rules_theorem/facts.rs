@@ -5,7 +5,7 @@ use spoolgate::rules::rule::field::{Kind, Missing};
 use spoolgate::rules::rule::ruleset::missing;
 use spoolgate::rules::rule::{Around, Entries, Fact, Reading, Truth, Value};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::ids::{Principal, RequestId, SetName};
+use spoolgate::wire::ids::{Principal, SetName, TaskName};
 use spoolgate::wire::time::Time;
 
 use crate::books::{Book, ENDINGS, amount, pick, texts};
@@ -16,7 +16,7 @@ use crate::dice::Dice;
 pub struct World {
     pub now: Time,
     pub entries: Entries,
-    pub task: Option<RequestId>,
+    pub task: Option<TaskName>,
 }
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
     pub fn throw(dice: &mut Dice, books: &[&Book]) -> World {
         let now = pick(dice, &ENDINGS) + pick(dice, &[-1, 0, 1]);
         let now = Time::from_ms(now).unwrap();
-        let task = dice.one_in(2).then(|| RequestId::parse("task-1").unwrap());
+        let task = dice.one_in(2).then(|| TaskName::parse("a/task-1").unwrap());
         let mut entries = Entries::default();
         let names: Vec<SetName> = books.iter().flat_map(|book| book.sets.keys().cloned()).collect();
         for _ in 0..dice.below(5) {
@@ -39,7 +39,7 @@ impl World {
             let entry = Entry {
                 by: Principal::parse("somebody").unwrap(),
                 until: dice.one_in(3).then(|| Time::from_ms(pick(dice, &ENDINGS)).unwrap()),
-                task: dice.one_in(3).then(|| RequestId::parse("task-1").unwrap()),
+                task: dice.one_in(3).then(|| TaskName::parse("a/task-1").unwrap()),
             };
             entries.insert(pick(dice, &names), value.to_owned(), entry, Time::EPOCH);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::wire::ids::{Principal, RequestId, SetName};
+use crate::wire::ids::{Principal, SetName, TaskName};
 use crate::wire::time::Time;
 
 /// Entries by set and value.
@@ -22,14 +22,14 @@ pub struct Entry {
     /// Until when it counts; none: until somebody takes it out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
-    /// The task, by the id of its root request, that it is for; none: for everything.
+    /// The tree of tasks that it is for; none: for everything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<RequestId>,
+    pub task: Option<TaskName>,
 }
 
 impl Entries {
     /// Whether `set` holds `value`, normalised, at `now` for a request of `task`.
-    pub fn holds(&self, set: &SetName, value: &str, now: Time, task: Option<&RequestId>) -> bool {
+    pub fn holds(&self, set: &SetName, value: &str, now: Time, task: Option<&TaskName>) -> bool {
         let entries = self.0.get(set).and_then(|values| values.get(value));
         entries.into_iter().flatten().any(|entry| {
             entry.until.is_none_or(|until| now < until)
@@ -50,7 +50,7 @@ impl Entries {
     }
 
     /// Takes out what came in for this task, or for everything.
-    pub fn remove(&mut self, set: &SetName, value: &str, task: Option<&RequestId>) {
+    pub fn remove(&mut self, set: &SetName, value: &str, task: Option<&TaskName>) {
         let Some(values) = self.0.get_mut(set) else { return };
         if let Some(entries) = values.get_mut(value) {
             entries.retain(|entry| entry.task.as_ref() != task);

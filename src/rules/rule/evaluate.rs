@@ -5,7 +5,7 @@ use super::fact::{Fact, Value};
 use super::file::{RuleStatus, Then};
 use super::ruleset::{Guard, Program};
 use crate::wire::amount::Amount;
-use crate::wire::ids::RequestId;
+use crate::wire::ids::TaskName;
 use crate::wire::time::Time;
 
 /// True, false, or unknown (Kleene). In order: an array is as true as its truest element.
@@ -33,8 +33,8 @@ pub struct Around<'a> {
     pub now: Time,
     /// Entries that came into sets while the gate ran.
     pub entries: &'a Entries,
-    /// The task of the request, by the id of its root, if it has one.
-    pub task: Option<&'a RequestId>,
+    /// The tree of tasks of the request, if it has one.
+    pub task: Option<&'a TaskName>,
 }
 
 /// What a rule comes to.

@@ -9,7 +9,7 @@ use super::evaluate::Truth::{self, False, True, Unknown};
 use super::file::{RuleStatus, Then};
 use super::{Around, Entries, Fact, RuleSet, Value};
 use crate::wire::amount::Amount;
-use crate::wire::ids::{Principal, RequestId, SetName};
+use crate::wire::ids::{Principal, SetName, TaskName};
 use crate::wire::time::Time;
 
 const EXPIRES: &str = "2026-03-01T00:00:00Z";
@@ -36,7 +36,7 @@ fn compiled(action: &str, when: &str) -> RuleSet {
 /// What a condition comes to for a fact.
 fn truth(action: &str, condition: &str, fact: &Fact, now: &str, entries: &Entries) -> Truth {
     let set = compiled(action, &format!("{{{condition}}}"));
-    let task = RequestId::parse("task").unwrap();
+    let task = TaskName::parse("a/task").unwrap();
     let around = Around { now: Time::parse(now).unwrap(), entries, task: Some(&task) };
     set.programs[action].guards[0].truth(std::slice::from_ref(fact), &around)
 }
@@ -169,10 +169,10 @@ fn entries_of_sets_count_by_provenance_and_until_they_expire() {
     let (name, at) = (SetName::parse("names").unwrap(), |text: &str| Time::parse(text).unwrap());
     let mut entries = Entries::default();
     for (value, until, task) in
-        [("T", Some(EXPIRES), Some("task")), ("O", None, Some("other")), ("E", None, None)]
+        [("T", Some(EXPIRES), Some("a/task")), ("O", None, Some("b/task")), ("E", None, None)]
     {
         let by = Principal::parse("ann").unwrap();
-        let task = task.map(|task| RequestId::parse(task).unwrap());
+        let task = task.map(|task| TaskName::parse(task).unwrap());
         let entry = super::entries::Entry { by, until: until.map(at), task };
         entries.insert(name.clone(), value.to_owned(), entry, at(before));
     }
