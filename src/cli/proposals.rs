@@ -187,10 +187,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 }
 
 fn verify(args: &VerifyArgs, output: &Output) -> Result<Exit> {
-    let read = |path: &Path| {
-        let bytes = std::fs::read(path);
-        bytes.with_context(|| format!("`{}`", path.display()))
-    };
+    let read = super::handle::read_input;
     let text = |path: &Path| -> Result<String> {
         String::from_utf8(read(path)?).with_context(|| format!("`{}`", path.display()))
     };

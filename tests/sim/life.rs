@@ -274,7 +274,6 @@ impl Life {
         tally.torn = self.reader.torn;
         tally.cases = self.reader.rulings.len() as u64;
         tally.verdicts = self.reader.rulings.values().map(|ruling| ruling.verdict_lines.len() as u64).sum();
-        tally.trace = self.disk.trace();
         for decision in self.reader.decisions.values() {
             tally.replays += u64::from(decision.metadata.replay_of.is_some());
             tally.given_up += u64::from(decision.metadata.code == Some(Code::Internal));
@@ -552,6 +551,8 @@ impl Life {
         self.reader.read_on(&self.disk)?;
         ensure!(self.reader.decisions.keys().copied().eq(before), "something was decided out of nothing");
         drop(again);
+        // What follows reads in two threads, in whatever order they come to it.
+        self.tally.trace = self.disk.trace();
         self.decided_again_it_is_the_same()
     }
 
