@@ -8,6 +8,7 @@
     reason = "a program that measures and prints; it decides nothing"
 )]
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -115,14 +116,15 @@ fn hostile(count: usize) -> Files {
     rules.collect()
 }
 
-/// Three fields of texts, each in a list of 40 out of 100 names or in none of them.
+/// Three fields of texts, each in a list of about 40 out of 100 names or in none of them.
 fn lists(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
         let when: Vec<String> = ["order.symbol", "order.thesis", "strategy.name"]
             .iter()
             .map(|field| {
-                let names: Vec<String> = (0..40).map(|_| format!("N{}", roll(100))).collect();
+                let names: BTreeSet<String> = (0..50).map(|_| format!("N{}", roll(100))).collect();
+                let names: Vec<String> = names.into_iter().collect();
                 let op = ["in", "not_in"][roll(2)];
                 format!("{{field: {field}, op: {op}, value: [{}]}}", names.join(", "))
             })
@@ -178,7 +180,14 @@ fn long(count: usize) -> Files {
 fn arrays(count: usize) -> Files {
     let mut roll = dice();
     let rules = (0..count).map(|n| {
-        let mut list = || (0..5).map(|_| format!("f{}", roll(20))).collect::<Vec<_>>().join(", ");
+        let mut list = || {
+            (0..5)
+                .map(|_| format!("f{}", roll(20)))
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         let (one, two) = (list(), list());
         let when = format!(
             "{{field: 'council.files_changed[]', op: in, value: [{one}]}}, \
