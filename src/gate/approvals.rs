@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::actions::Lane;
-use super::decide::Decided;
+use super::decide::{self, Decided};
 use super::handle::{AnswerBody, Outcome, Turn, data};
 use super::prepare::{Authentic, Prepared, Refusal, escaped};
-use super::record::{Decision, Flow, Metadata, Status};
+use super::record::{Decision, Metadata, Status};
 use super::state;
 use crate::rules::Rulebook;
 use crate::rules::rule::entries::{Entries, Entry};
@@ -377,46 +376,18 @@ pub fn ended(
 ) -> Decided {
     let change = Change::Ended { id: hold.id, end, by: by.cloned() };
     let decision = Decision {
-        timestamp: now,
-        id: seq.to_string(),
         request_id: Some(hold.request_id.to_string()),
         action: Some(hold.action.clone()),
         source: Some(hold.source.to_string()),
-        direction: Flow::Response,
-        status: Status::Rejected,
-        payload_hash: None,
-        signature: None,
-        key_id: None,
         request_hash: Some(hold.request_sha256.clone()),
-        requested_at: None,
         spool: hold.spool.clone(),
         file: hold.id.to_string(),
         file_sha256: Some(hold.file_sha256.clone()),
-        file_bytes: None,
-        lane: Lane::Ordinary,
-        rate: None,
-        request_type: None,
-        strategy: None,
-        symbol: None,
-        side: None,
-        size: None,
-        payload: None,
-        payload_blob: None,
-        checks: Vec::new(),
-        decision: None,
-        order_id: None,
-        headroom: None,
-        data: None,
-        data_blob: None,
-        receipt: None,
         metadata: Metadata { code: Some(refusal.code), message: Some(refusal.message), replay_of: None },
         answer: hold.answer.clone(),
-        kept: None,
         hold: Some(hold.id),
-        facts: None,
-        facts_blob: None,
-        rulebook: rulebook.to_owned(),
         changes: vec![state::Change::Approvals(change)],
+        ..decide::refused(now, seq, rulebook)
     };
     Decided { market: Vec::new(), decision, council: None, blobs: Vec::new(), resolves: None }
 }

@@ -436,16 +436,11 @@ fn blank(
         _ => format!("{}/{}.error.json", request.origin.answer_dir(), request.file.trim_start_matches('=')),
     };
     Decision {
-        timestamp: turn.now,
-        id: turn.seq.to_string(),
         request_id: envelope.map(|e| e.id.to_string()),
         action: envelope.map(|e| e.action.clone()),
         source: envelope.map(|e| e.source.to_string()),
-        direction: Flow::Response,
-        status: Status::Rejected,
         payload_hash,
         signature: envelope.map(|e| e.signature.clone()),
-        key_id: None,
         request_hash,
         requested_at: envelope.map(|e| e.timestamp_text.clone()),
         spool: request.origin.label(),
@@ -453,6 +448,31 @@ fn blank(
         file_sha256: request.file_sha256.clone(),
         file_bytes: request.file_bytes,
         lane,
+        answer,
+        ..refused(turn.now, turn.seq, &turn.rules.hash)
+    }
+}
+
+/// A decision line that says no more than when, and under which rules, something was refused.
+pub(super) fn refused(now: Time, seq: u64, rulebook: &str) -> Decision {
+    Decision {
+        timestamp: now,
+        id: seq.to_string(),
+        request_id: None,
+        action: None,
+        source: None,
+        direction: Flow::Response,
+        status: Status::Rejected,
+        payload_hash: None,
+        signature: None,
+        key_id: None,
+        request_hash: None,
+        requested_at: None,
+        spool: String::new(),
+        file: String::new(),
+        file_sha256: None,
+        file_bytes: None,
+        lane: Lane::Ordinary,
         rate: None,
         request_type: None,
         strategy: None,
@@ -469,12 +489,12 @@ fn blank(
         data_blob: None,
         receipt: None,
         metadata: Metadata::default(),
-        answer,
+        answer: String::new(),
         kept: None,
         hold: None,
         facts: None,
         facts_blob: None,
-        rulebook: turn.rules.hash.clone(),
+        rulebook: rulebook.to_owned(),
         changes: Vec::new(),
     }
 }
