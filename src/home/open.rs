@@ -15,7 +15,7 @@ use crate::gate::record::{Event, Genesis, Record};
 use crate::gate::state::ClockFault;
 use crate::gate::{Change, State, outbox};
 use crate::host::clock::Clock;
-use crate::host::disk::{Access, Disk};
+use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
 use crate::host::keyring::{CachedKeyring, KeyringError, LogKeys, SqliteKeyring};
 use crate::host::lock::{self, HomeLock};
@@ -232,18 +232,19 @@ pub struct Home {
 pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> {
     let path = segment::path(1);
     let checkpoint = Path::new(log::CHECKPOINT_FILE);
-    let file = disk.open_log(&path, Access::Read).map_err(|source| match source.kind() {
-        // Whoever made a new home here would bury the trace of the old one.
-        io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
-            HomeError::Record(format!(
-                "`{}` is gone while `{}` is there: bring it back from a copy",
-                path.display(),
-                checkpoint.display()
-            ))
-        }
-        io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
-        _ => HomeError::disk(&path, source),
-    })?;
+    let file =
+        segment::open(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
+            // Whoever made a new home here would bury the trace of the old one.
+            io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
+                HomeError::Record(format!(
+                    "`{}` is gone while `{}` is there: bring it back from a copy",
+                    path.display(),
+                    checkpoint.display()
+                ))
+            }
+            io::ErrorKind::NotFound => HomeError::NotAHome(root.to_owned()),
+            _ => HomeError::disk(&path, source),
+        })?;
     let mut reader = crate::ledger::scan::LineReader::new(file.as_ref(), 0);
     let bytes = match reader.next_line().map_err(|source| HomeError::disk(&path, source))? {
         crate::ledger::scan::NextLine::Line(_, bytes) => bytes,

@@ -13,7 +13,7 @@ use crate::gate::prepare::Origin;
 use crate::gate::proposals::{Change as Step, Proposed};
 use crate::gate::record::Genesis;
 use crate::gate::{Change, Record, State};
-use crate::host::disk::{Access, Disk};
+use crate::host::disk::Disk;
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
 use crate::ledger::recover::{self, segments};
 use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
@@ -278,7 +278,7 @@ pub(super) fn each_sealed_line(
     loop {
         let path = segment::path(position.segment);
         let fail = |source| HomeError::disk(&path, source);
-        let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+        let file = segment::open(disk, Path::new(segment::AUDIT_DIR), position.segment).map_err(fail)?;
         let mut failure = None;
         let scanned = scan_segment(file.as_ref(), &position, identity, &mut |line| {
             visit(line).map_err(|error| {

@@ -1,7 +1,7 @@
 //! The open ledger: appending sealed batches, one writer, one write, one fdatasync.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use ed25519_dalek::SigningKey;
@@ -375,8 +375,7 @@ pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerE
     let missing =
         |error: &io::Error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof);
     let length = usize::try_from(location.length).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX);
-    let read = disk
-        .open_log(&path, Access::Read)
+    let read = segment::open(disk, Path::new(segment::AUDIT_DIR), location.segment)
         .and_then(|file| disk::read_exact_at(file.as_ref(), location.offset, length));
     match read {
         Ok(bytes) if leaf_hash(&bytes) == location.leaf => Ok(bytes),

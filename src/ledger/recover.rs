@@ -176,7 +176,13 @@ fn scan_from(
         let number = start.segment;
         let path = segment::path(number);
         let fail = |source| LedgerError::Disk { path: path.clone(), source };
-        let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+        // Only the last one is written to.
+        let file = if number == last {
+            disk.open_log(&path, Access::Append)
+        } else {
+            segment::open(disk, Path::new(AUDIT_DIR), number)
+        };
+        let file = file.map_err(fail)?;
         let mut header = None;
         let begins = start.offset == 0;
         let mut first = true;
@@ -219,7 +225,7 @@ fn scan_from(
 pub fn check_anchor(disk: &dyn Disk, anchor: &Position, identity: &LogIdentity) -> Result<(), LedgerError> {
     let path = segment::path(anchor.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
-    let file = match disk.open_log(&path, Access::Read) {
+    let file = match segment::open(disk, Path::new(AUDIT_DIR), anchor.segment) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(LedgerError::NotOnLog),
         other => other.map_err(fail)?,
     };
@@ -271,7 +277,7 @@ fn check_header(
     }
     let path = segment::path(before);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
-    let file = disk.open_log(&path, Access::Append).map_err(fail)?;
+    let file = segment::open(disk, Path::new(AUDIT_DIR), before).map_err(fail)?;
     let file_bytes = file.len().map_err(fail)?;
     let length = header.previous.length;
     let end = SegmentEnd { position: Position { offset: length, ..start.clone() }, file_bytes, bad: None };

@@ -1,8 +1,11 @@
 //! Segments: the files a log is cut into, and the line that ties each to the one before.
 
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::host::disk::{Access, Disk, LogFile};
 
 /// A segment is cut after a seal at this length, in bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -56,6 +59,14 @@ pub fn file_name(number: u32) -> String {
 /// Its path below the home.
 pub fn path(number: u32) -> PathBuf {
     PathBuf::from(AUDIT_DIR).join(file_name(number))
+}
+
+/// Opens a segment of the log in `dir` for reading, in whichever form it is kept.
+///
+/// # Errors
+/// What the disk says.
+pub fn open(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
+    disk.open_log(&dir.join(file_name(number)), Access::Read)
 }
 
 /// The number in a segment's file name.

@@ -16,7 +16,7 @@ use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
 use super::tree::{Frontier, Hash};
 use crate::gate::record::Genesis;
-use crate::host::disk::{self, Access, Disk, LogFile, ReadFile};
+use crate::host::disk::{self, Disk, LogFile, ReadFile};
 use crate::wire::signing::{hex, unhex};
 
 /// What to check beyond the log itself.
@@ -112,7 +112,7 @@ pub fn verify(
     for (index, number) in numbers.iter().enumerate() {
         let path = dir.join(segment::file_name(*number));
         let fail = |error: io::Error| format!("`{}`: {error}", path.display());
-        let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+        let file = segment::open(disk, dir, *number).map_err(fail)?;
         let length = file.len().map_err(fail)?;
         let header = match numbers.get(index + 1) {
             Some(next) => match read_header(disk, dir, *next) {
@@ -135,7 +135,7 @@ pub fn verify(
 fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
     let path = dir.join(segment::file_name(number));
     let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
-    let file = disk.open_log(&path, Access::Read).map_err(fail)?;
+    let file = segment::open(disk, dir, number).map_err(fail)?;
     let bytes = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
         NextLine::Line(_, bytes) => bytes,
         NextLine::End(_) | NextLine::TooLong(_) => return Err("the first line is not whole".to_owned()),
