@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 84] = [
+const COMMANDS: [&str; 88] = [
     "",
     "approvals",
     "approvals list",
@@ -53,6 +53,10 @@ const COMMANDS: [&str; 84] = [
     "audit verify",
     "audit tail",
     "audit show",
+    "audit prove",
+    "audit check-proof",
+    "audit checkpoint",
+    "audit consistency",
     "council",
     "council decide",
     "council brief",

@@ -1,10 +1,14 @@
 //! The audit ledger: one plain-text file that is audit trail, write-ahead log, hash chain and RFC 6962
 //! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
 
+pub mod find;
+pub mod leaves;
 pub mod line;
 pub mod log;
 pub mod note;
 pub mod pieces;
+pub mod proof;
+pub mod prove;
 pub mod recover;
 pub mod scan;
 pub mod seal;

@@ -1,0 +1,83 @@
+//! `audit prove`: the receipt of a line.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use spoolgate::ledger::line;
+use spoolgate::ledger::prove::Prover;
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::RequestId;
+
+use super::receipts::{self, hand_over, open_folder, open_prover, said, told};
+use crate::cli::output::{Output, plain};
+
+/// Which line, under which head.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of the line (an answer's auditRef), or id of a request.
+    what: String,
+    /// The audit folder; absent: that of the home.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where the receipt is written; absent: standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// An older checkpoint to prove the line under; absent: the newest.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+}
+
+/// The line that is meant.
+fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
+    if let Ok(seq) = what.parse() {
+        return Ok(seq);
+    }
+    let nothing = || anyhow::anyhow!("there is no line and no request `{}` in this ledger", plain(what));
+    let id = RequestId::parse(what).map_err(|_| nothing())?;
+    // Within a string it would be written otherwise.
+    let wanted = format!("\"request_id\":\"{id}\"");
+    let finder = memchr::memmem::Finder::new(&wanted);
+    let mut found = Vec::new();
+    let lines = prover.finder().map_err(|error| told(error.into()))?;
+    lines
+        .each_line(0, size, &mut |seq, bytes| {
+            let by_request = || said(&line::parse(bytes).ok()?).request_id;
+            if finder.find(bytes).is_some() && by_request().as_deref() == Some(what) {
+                found.push(seq);
+            }
+        })
+        .map_err(|error| told(error.into()))?;
+    match found.as_slice() {
+        [] => Err(nothing()),
+        [seq] => Ok(*seq),
+        several => {
+            let listed: Vec<String> = several.iter().map(u64::to_string).collect();
+            bail!("request `{}` is in lines {}: name one of them", plain(what), listed.join(", "))
+        }
+    }
+}
+
+/// Makes the receipt.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let disk = open_folder(home, args.dir.as_deref())?;
+    let prover = open_prover(&disk)?;
+    let head = match &args.checkpoint {
+        Some(path) => receipts::read_head(&prover, path)?,
+        None => prover.newest().map_err(told)?,
+    };
+    let seq = find(&prover, &args.what, head.checkpoint.size)?;
+    let receipt = prover.receipt(seq, &head).map_err(told)?;
+    let size = head.checkpoint.size;
+    let text = receipt.text();
+    if output.is_json() && args.out.is_none() {
+        let root = head.checkpoint.root.to_string();
+        let key = prover.key().to_string();
+        output.json(
+            &serde_json::json!({"seq": seq, "size": size, "root": root, "key": key, "receipt": text}),
+        )?;
+        return Ok(Exit::Success);
+    }
+    let told = format!("receipt of line {seq} under the head over {size} lines");
+    hand_over(&text, args.out.as_ref(), &told, output)?;
+    Ok(Exit::Success)
+}
