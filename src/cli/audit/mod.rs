@@ -16,6 +16,7 @@ use anyhow::Result;
 use spoolgate::wire::code::Exit;
 
 pub(super) use self::lines::records;
+pub(super) use self::prove::write_receipt;
 pub use self::verify::{print_report, verify_folder};
 use super::output::Output;
 

@@ -1,10 +1,13 @@
 //! `audit prove`: the receipt of a line.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use spoolgate::ledger::line;
-use spoolgate::ledger::prove::Prover;
+use spoolgate::ledger::proof::Receipt;
+use spoolgate::ledger::prove::{ProveError, Prover};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::RequestId;
 
@@ -54,6 +57,47 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
             let listed: Vec<String> = several.iter().map(u64::to_string).collect();
             bail!("request `{}` is in lines {}: name one of them", plain(what), listed.join(", "))
         }
+    }
+}
+
+/// Time between two looks for a newer checkpoint.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Writes the receipt of the line that answers a request, once a checkpoint is over it, and says so. The answer stands
+/// whatever comes of this.
+pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, output: &Output) -> Exit {
+    let written = receipt_of_answer(home, seq, deadline).and_then(|receipt| {
+        receipts::write_file(file, &receipt.text())?;
+        output.remark(&format!("receipt of line {seq} written to {}", file.display()));
+        Ok(())
+    });
+    let Err(error) = written else { return Exit::Success };
+    let is_denied = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::PermissionDenied)
+    };
+    let remedy = if error.chain().any(is_denied) {
+        format!("; whoever runs the gate can make it: `spoolgate audit prove {seq}`")
+    } else {
+        format!("; try `spoolgate audit prove {seq}`")
+    };
+    output.remark(&format!("no receipt of line {seq}: {error:#}{remedy}"));
+    Exit::Storage
+}
+
+/// The checkpoint is published after the answers: it can be a batch behind.
+fn receipt_of_answer(home: &Path, seq: &str, deadline: Instant) -> Result<Receipt> {
+    let seq: u64 = seq.parse().context("the answer's auditRef")?;
+    let disk = open_folder(home, None)?;
+    let prover = open_prover(&disk)?;
+    loop {
+        let head = prover.newest().map_err(told)?;
+        if head.checkpoint.size > seq {
+            return prover.receipt(seq, &head).map_err(told);
+        }
+        if Instant::now() >= deadline {
+            return Err(told(ProveError::NotYet { seq, size: head.checkpoint.size }));
+        }
+        std::thread::sleep(LOOK);
     }
 }
 
