@@ -35,8 +35,8 @@ pub struct Args {
     wait: Option<u64>,
     /// Wait, and write the receipt of each answer's ledger line, beside its request or to FILE. Needs the audit
     /// folder.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    proof: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    proof: Option<Option<PathBuf>>,
 }
 
 /// Seconds to wait where nothing else is said.
@@ -70,7 +70,7 @@ struct Sent {
 /// Where the receipts go, a file each; none where none is wanted.
 fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
     let Some(named) = &args.proof else { return Ok(vec![None; args.files.len()]) };
-    if !named.as_os_str().is_empty() {
+    if let Some(named) = named {
         if args.files.len() > 1 {
             bail!(
                 "--proof=FILE is for one request; with --proof alone, each receipt is written beside its request"

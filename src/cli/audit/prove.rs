@@ -80,7 +80,7 @@ pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, out
     } else {
         format!("; try `spoolgate audit prove {seq}`")
     };
-    output.remark(&format!("no receipt of line {seq}: {error:#}{remedy}"));
+    output.remark(&format!("no receipt of line {seq}: {error}{remedy}"));
     Exit::Storage
 }
 
