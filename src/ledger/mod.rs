@@ -10,6 +10,7 @@ pub mod pieces;
 pub mod proof;
 pub mod prove;
 pub mod recover;
+pub mod rotation;
 pub mod scan;
 pub mod seal;
 pub mod segment;
