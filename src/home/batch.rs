@@ -304,12 +304,7 @@ impl Home {
         Ok(lookups)
     }
 
-    fn fill_in(
-        &self,
-        lookups: &mut Lookups,
-        pending: &Pending,
-        request: &Prepared,
-    ) -> Result<(), HomeError> {
+    fn fill_in(&self, lookups: &mut Lookups, pending: &Pending, request: &Prepared) -> Result<(), HomeError> {
         let Ok(authentic) = &request.request else { return Ok(()) };
         let id = authentic.envelope.id.as_str();
         lookups.seen = self.store.seen(authentic.envelope.source.as_str(), id)?;

@@ -10,6 +10,7 @@ pub mod note;
 pub mod pieces;
 pub mod prune;
 pub mod recover;
+pub mod rotation;
 pub mod scan;
 pub mod seal;
 pub mod segment;

@@ -6,7 +6,6 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use super::LedgerError;
@@ -14,23 +13,23 @@ use super::archive;
 use super::closed;
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Keys, Piece, Place, Seen};
+use super::pieces::{self, Piece, Place, Seen};
 use super::recover;
+use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
 use super::stub::{Head, Stub};
 use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
-use crate::gate::record::Genesis;
 use crate::host::disk::{self, Disk, LogFile, ReadFile};
-use crate::wire::signing::{hex, unhex};
+use crate::wire::signing::hex;
 
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Parse every line, write it again and demand the same bytes.
     pub strict: bool,
-    /// The verifier key the log must have, noted earlier.
+    /// A verifier key that the log must have or have had, noted earlier.
     pub key: Option<VerifierKey>,
     /// Checkpoints noted earlier: text and where it came from.
     pub heads: Vec<(String, String)>,
@@ -59,8 +58,10 @@ pub struct Report {
     pub reached: Reached,
     /// The log's name.
     pub origin: String,
-    /// The log's verifier key.
+    /// The log's verifier key, the one in force at its end.
     pub log_key: String,
+    /// The verifier keys it had, oldest first.
+    pub keys: Vec<KeyReport>,
     /// Segments.
     pub segments: u32,
     /// Lines that verify.
@@ -88,6 +89,15 @@ pub struct Report {
     pub checkpoint: Option<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
+}
+
+/// A verifier key of the log.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct KeyReport {
+    /// The line from which it counts.
+    pub from_line: u64,
+    /// The key.
+    pub log_key: String,
 }
 
 /// One thing that is wrong.
@@ -205,7 +215,7 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
 
 struct Walk<'a> {
     options: &'a Options,
-    keys: Option<Keys>,
+    keys: Timeline,
     frontier: Frontier,
     head: Hash,
     root: Hash,
@@ -228,7 +238,7 @@ impl<'a> Walk<'a> {
     fn new(options: &'a Options) -> Walk<'a> {
         Walk {
             options,
-            keys: None,
+            keys: Timeline::default(),
             frontier: Frontier::default(),
             head: Hash::ZERO,
             root: Hash::ZERO,
@@ -410,21 +420,18 @@ impl<'a> Walk<'a> {
         file_bytes: u64,
         valid_bytes: u64,
     ) -> io::Result<Option<u64>> {
-        let keys = match self.keys.take() {
-            Some(keys) => keys,
-            None => match read_keys(file, file_bytes, self.options)? {
-                Ok(keys) => keys,
-                Err(what) => {
-                    self.problem(number, 0, what);
-                    return Ok(None);
-                }
-            },
+        let keys = match read_keys(file, file_bytes, self.keys.last())? {
+            Ok(keys) => keys,
+            Err((offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(None);
+            }
         };
-        let mut joined = Joined::default();
+        self.keys.extend(self.seq, &keys);
+        let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
         let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
             self.join(&mut joined, piece?)
         });
-        self.keys = Some(keys);
         match looked.and_then(|()| joined.end(number)) {
             Ok(()) => {}
             Err(Stop::Bad(offset, what)) => {
@@ -439,7 +446,7 @@ impl<'a> Walk<'a> {
     /// Joins what was found in a piece to what stands before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
         for seen in &piece.lines {
-            self.line(seen).map_err(|what| Stop::Bad(seen.offset, what))?;
+            self.line(joined, seen).map_err(|what| Stop::Bad(seen.offset, what))?;
             let end = seen.offset.saturating_add(seen.length).saturating_add(1);
             joined.last_offset = seen.offset;
             if seen.seal.is_some() {
@@ -455,7 +462,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn line(&mut self, seen: &Seen) -> Result<(), String> {
+    fn line(&mut self, joined: &mut Joined, seen: &Seen) -> Result<(), String> {
         if seen.seq != self.seq || seen.batch != self.batch {
             return Err(format!(
                 "line {} of batch {} where line {} of batch {} should stand",
@@ -465,12 +472,14 @@ impl<'a> Walk<'a> {
         if seen.prev != self.head {
             return Err(format!("line {} does not name the line before it", seen.seq));
         }
-        let expected = match (seen.seq, seen.offset) {
-            (0, _) => Place::First,
-            (_, 0) => Place::FirstOfFile,
-            _ => Place::Inside,
+        let stands = match (seen.place, seen.seq.saturating_sub(joined.first_seq)) {
+            (Place::First, _) => seen.seq == 0,
+            (Place::FirstOfFile, at) => at == 0 && seen.seq > 0,
+            (Place::Second, at) => at == 1 && joined.first_seq > 0,
+            (Place::Inside, at) => at > 0 && (!joined.rotated || seen.seal.is_some()),
         };
-        if seen.place != expected {
+        joined.rotated = seen.place == Place::Second;
+        if !stands {
             return Err(format!("line {} is of a kind that does not stand there", seen.seq));
         }
         if let Some(seal) = &seen.seal {
@@ -531,10 +540,16 @@ impl<'a> Walk<'a> {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
         let mut checkpoint = None;
-        if let Some(keys) = self.keys.take() {
+        if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
+            && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
+        {
+            let what = format!("the log's key is {}, not {wanted}, which it never had either", last.log_key);
+            self.problem(1, 0, what);
+        }
+        if self.keys.last().is_some() {
             let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
             for (from, text) in &self.options.heads {
-                match self.head_on_log(&keys, text) {
+                match self.head_on_log(text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
                         heads.push(format!("{from}: {}", shown(&head)));
@@ -542,13 +557,12 @@ impl<'a> Walk<'a> {
                     Err(what) => self.note_head_problem(from, what),
                 }
             }
-            match newest.map(|file| self.head_on_log(&keys, &String::from_utf8_lossy(&file.bytes))) {
+            match newest.map(|file| self.head_on_log(&String::from_utf8_lossy(&file.bytes))) {
                 Ok(Ok(head)) => checkpoint = Some(shown(&head)),
                 Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
             }
-            self.keys = Some(keys);
         }
         if self.seals.is_empty() {
             reached = Reached::Chain;
@@ -556,8 +570,14 @@ impl<'a> Walk<'a> {
         Report {
             ok: self.problems.is_empty(),
             reached,
-            origin: self.keys.as_ref().map(|keys| keys.origin.clone()).unwrap_or_default(),
-            log_key: self.keys.as_ref().map(|keys| keys.log.to_string()).unwrap_or_default(),
+            origin: self.keys.last().map(|keys| keys.origin.clone()).unwrap_or_default(),
+            log_key: self.keys.last().map(|keys| keys.log_key.to_string()).unwrap_or_default(),
+            keys: self
+                .keys
+                .all()
+                .iter()
+                .map(|from| KeyReport { from_line: from.line, log_key: from.keys.log_key.to_string() })
+                .collect(),
             segments: self.segments,
             lines: self.seq,
             batches: self.batch,
@@ -579,9 +599,11 @@ impl<'a> Walk<'a> {
     }
 
     /// A remembered head is on the log if some seal has its size and root.
-    fn head_on_log(&self, keys: &Keys, text: &str) -> Result<Checkpoint, String> {
-        let head = note::open_checkpoint(text, &keys.log, &keys.origin)
-            .map_err(|error| format!("does not verify under the log's key: {error}"))?;
+    fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
+        let size = note::claimed(text).map_or(0, |head| head.size);
+        let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
+        let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
+            .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
         match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
             Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
             Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),
@@ -600,6 +622,10 @@ struct Joined {
     sealed_to: u64,
     /// Where the last line begins.
     last_offset: u64,
+    /// Number of the segment's first line.
+    first_seq: u64,
+    /// Whether the last line was a rotation.
+    rotated: bool,
 }
 
 impl Joined {
@@ -635,30 +661,38 @@ fn sha256_of(file: &dyn LogFile, from: u64, length: u64) -> io::Result<String> {
     Ok(hex(&Sha256::digest(disk::read_exact_at(file, from, length)?)))
 }
 
-/// The first line names the keys; the error within is what is wrong with it.
-fn read_keys(file: &dyn LogFile, file_bytes: u64, options: &Options) -> io::Result<Result<Keys, String>> {
-    let length = pieces::length_of_line(file, 0, file_bytes)?.unwrap_or(file_bytes);
-    if let Some(what) = pieces::too_long(length) {
-        return Ok(Err(what));
-    }
-    let first = disk::read_exact_at(file, 0, usize::try_from(length).map_err(io::Error::other)?)?;
-    Ok(keys_of(&first, options))
-}
-
-fn keys_of(first: &[u8], options: &Options) -> Result<Keys, String> {
-    let line = line::parse(first).map_err(|error| error.to_string())?;
-    if line.kind != "genesis" {
-        return Err("the first line is not a genesis line".to_owned());
-    }
-    let genesis: Genesis =
-        serde_json::from_str(&line.body()).map_err(|error| format!("genesis line: {error}"))?;
-    let seal = unhex(&genesis.seal_key)
-        .and_then(|bytes| bytes.try_into().ok())
-        .and_then(|bytes: [u8; 32]| VerifyingKey::from_bytes(&bytes).ok())
-        .ok_or("the genesis line has no seal key")?;
-    let log: VerifierKey = genesis.log_key.parse().map_err(|error| format!("genesis line: {error}"))?;
-    if let Some(wanted) = options.key.as_ref().filter(|wanted| wanted.to_string() != log.to_string()) {
-        return Err(format!("the log's key is {log}, not {wanted}"));
-    }
-    Ok(Keys { origin: genesis.origin, seal, log })
+/// The keys of a file: those that the log's first line names, or those of the file before, unless it begins with a
+/// rotation. The error within is what is wrong with them, and where.
+fn read_keys(
+    file: &dyn LogFile,
+    file_bytes: u64,
+    before: Option<&LogIdentity>,
+) -> io::Result<Result<LogIdentity, (u64, String)>> {
+    let line_at = |offset: u64| -> io::Result<Result<Vec<u8>, String>> {
+        let length = pieces::length_of_line(file, offset, file_bytes)?;
+        let length = length.unwrap_or(file_bytes.saturating_sub(offset));
+        Ok(match pieces::too_long(length) {
+            Some(what) => Err(what),
+            None => {
+                let length = usize::try_from(length).map_err(io::Error::other)?;
+                Ok(disk::read_exact_at(file, offset, length)?)
+            }
+        })
+    };
+    let first = match line_at(0)? {
+        Ok(first) => first,
+        Err(what) => return Ok(Err((0, what))),
+    };
+    let Some(before) = before else {
+        return Ok(LogIdentity::of_first_line(&first).map_err(|what| (0, what)));
+    };
+    let offset = u64::try_from(first.len()).unwrap_or(u64::MAX).saturating_add(1).min(file_bytes);
+    // Whatever else is wrong with the line is told where it is looked at.
+    let Ok(second) = line_at(offset)? else { return Ok(Ok(before.clone())) };
+    Ok(match line::parse(&second) {
+        Ok(line) if line.kind == "rotate" => {
+            Rotation::check_line(&line, before).map_err(|what| (offset, what))
+        }
+        _ => Ok(before.clone()),
+    })
 }
