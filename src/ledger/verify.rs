@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::LedgerError;
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Keys, Piece, Place, Seen};
+use super::pieces::{self, Keys, Piece, SeenSeal};
 use super::recover::segments;
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
@@ -22,8 +22,12 @@ use crate::wire::signing::{hex, unhex};
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Parse every line, write it again and demand the same bytes.
+    /// Parse every line, write it again and demand the same bytes. Without, nothing is looked at in a line but its
+    /// start, its closing brace and its hash, unless it is a genesis, segment or seal line: what stands between
+    /// may be no JSON, but only because the holder of the seal key sealed it so.
     pub strict: bool,
+    /// Look at nothing but whether each line names the one before it: no root, no seals, no checkpoint.
+    pub chain: bool,
     /// The verifier key the log must have, noted earlier.
     pub key: Option<VerifierKey>,
     /// Checkpoints noted earlier: text and where it came from.
@@ -63,7 +67,7 @@ pub struct Report {
     pub batches: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Root in the last seal, hex.
+    /// Root in the last seal, hex; empty where only links were looked at.
     pub root: String,
     /// Leaf hash of the last line, hex.
     pub head: String,
@@ -103,7 +107,10 @@ pub fn verify(
     progress: &dyn Fn(u64),
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
-    let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
+    let newest = match options.chain {
+        true => Err(io::ErrorKind::NotFound.into()),
+        false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
+    };
     let numbers = segments(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
         other => other.to_string(),
@@ -210,6 +217,10 @@ impl<'a> Walk<'a> {
             self.join(&mut joined, piece?)
         });
         self.keys = Some(keys);
+        if self.options.chain {
+            // Links are all that is asked for: a batch that is not sealed has them too.
+            joined.sealed_to = joined.lines_to;
+        }
         match looked.and_then(|()| joined.end(number)) {
             Ok(()) => {}
             Err(Stop::Bad(offset, what)) => {
@@ -241,16 +252,29 @@ impl<'a> Walk<'a> {
 
     /// Joins what was found in a piece to what stands before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
-        for seen in &piece.lines {
-            self.line(seen).map_err(|what| Stop::Bad(seen.offset, what))?;
-            let end = seen.offset.saturating_add(seen.length).saturating_add(1);
-            joined.last_offset = seen.offset;
-            if seen.seal.is_some() {
-                joined.sealed_to = end;
-            } else if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+        if let Some(first) = &piece.first {
+            let checked = first.check(self.seq, self.batch, &self.head);
+            checked.map_err(|what| Stop::Bad(first.offset, what))?;
+        }
+        let mut subtrees = piece.subtrees.iter();
+        for stretch in &piece.stretches {
+            for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
+                if !self.frontier.push_subtree(*level, *root) {
+                    return Err(Stop::Bad(stretch.end, "more lines than a log can have".to_owned()));
+                }
+            }
+            self.seq = self.seq.saturating_add(stretch.lines);
+            if stretch.end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
                 let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
                 return Err(Stop::Bad(joined.sealed_to, what));
             }
+            joined.lines_to = stretch.end;
+            if let Some(seal) = &stretch.seal {
+                self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
+                joined.sealed_to = seal.end;
+                joined.lines_to = seal.end;
+            }
+            self.head = stretch.head;
         }
         match piece.bad {
             Some((offset, what)) => Err(Stop::Bad(offset, what)),
@@ -258,41 +282,24 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn line(&mut self, seen: &Seen) -> Result<(), String> {
-        if seen.seq != self.seq || seen.batch != self.batch {
-            return Err(format!(
-                "line {} of batch {} where line {} of batch {} should stand",
-                seen.seq, seen.batch, self.seq, self.batch
-            ));
-        }
-        if seen.prev != self.head {
-            return Err(format!("line {} does not name the line before it", seen.seq));
-        }
-        let expected = match (seen.seq, seen.offset) {
-            (0, _) => Place::First,
-            (_, 0) => Place::FirstOfFile,
-            _ => Place::Inside,
-        };
-        if seen.place != expected {
-            return Err(format!("line {} is of a kind that does not stand there", seen.seq));
-        }
-        if let Some(seal) = &seen.seal {
+    /// A seal must be over the lines that stand before it.
+    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), String> {
+        let seq = self.seq;
+        if let Some(says) = &seal.says {
             let root = self.frontier.root();
-            if seal.size != seen.seq || seal.root != root {
+            if says.size != seq || says.root != root {
                 return Err(format!(
-                    "the seal at line {} has another size or root than the lines before it",
-                    seen.seq
+                    "the seal at line {seq} has another size or root than the lines before it"
                 ));
             }
-            if !seal.verifies {
-                return Err(format!("the signature of the seal at line {} does not verify", seen.seq));
+            if !says.verifies {
+                return Err(format!("the signature of the seal at line {seq} does not verify"));
             }
-            self.seals.push((seal.size, root));
+            self.seals.push((says.size, root));
             self.root = root;
-            self.batch += 1;
+            self.frontier.push(leaf);
         }
-        self.frontier.push(seen.leaf);
-        self.head = seen.leaf;
+        self.batch += 1;
         self.seq += 1;
         Ok(())
     }
@@ -365,7 +372,7 @@ impl<'a> Walk<'a> {
             lines: self.seq,
             batches: self.batch,
             bytes: self.bytes,
-            root: self.root.to_string(),
+            root: if self.options.chain { String::new() } else { self.root.to_string() },
             head: self.head.to_string(),
             torn: self.torn,
             heads,
@@ -398,8 +405,8 @@ impl<'a> Walk<'a> {
 struct Joined {
     /// Behind the last seal.
     sealed_to: u64,
-    /// Where the last line begins.
-    last_offset: u64,
+    /// Behind the last line.
+    lines_to: u64,
 }
 
 impl Joined {
@@ -408,7 +415,7 @@ impl Joined {
         if self.sealed_to == 0 {
             return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
         }
-        if self.sealed_to <= self.last_offset {
+        if self.sealed_to < self.lines_to {
             return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
         }
         Ok(())
