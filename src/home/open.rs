@@ -634,7 +634,7 @@ fn roll_forward_within(
         // The index can know lines behind the snapshot that a restored, older ledger does not have.
         let tip = Position::from_stored(tip)
             .ok_or_else(|| StoreError::Damaged("the index's position contradicts itself".to_owned()))?;
-        recover::check_anchor(seams.disk.as_ref(), &tip, &signer.identity())?;
+        recover::check_anchor(seams.disk.as_ref(), &tip)?;
     }
     let (anchor, state, outstanding) = match snapshot {
         Some(Snapshot { position, state, outstanding }) => {

@@ -8,6 +8,7 @@ pub mod log;
 pub mod note;
 pub mod pieces;
 pub mod recover;
+pub mod rotation;
 pub mod scan;
 pub mod seal;
 pub mod segment;

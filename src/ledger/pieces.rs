@@ -8,11 +8,9 @@ use std::ops::Range;
 use std::sync::mpsc;
 use std::thread;
 
-use ed25519_dalek::VerifyingKey;
-
 use super::lanes;
 use super::line::{self, LINE_BYTES_MAX, LineError};
-use super::note::VerifierKey;
+use super::rotation::LogIdentity;
 use super::seal::Seal;
 use super::segment::Segment;
 use super::tree::Hash;
@@ -49,12 +47,13 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether it may stand behind `seq` lines of `batch` batches, the last of which has this leaf hash.
+    /// Whether it may stand behind that, in a file whose first line is number `first_seq`.
     ///
     /// # Errors
     /// What is wrong, in words.
-    pub fn check(&self, seq: u64, batch: u64, head: &Hash) -> Result<(), String> {
-        if self.seq != seq || self.batch != batch {
+    pub fn check(&self, behind: &Behind, first_seq: u64) -> Result<(), String> {
+        let Behind { head, seq, batch, rotated } = behind;
+        if self.seq != *seq || self.batch != *batch {
             return Err(format!(
                 "line {} of batch {} where line {seq} of batch {batch} should stand",
                 self.seq, self.batch
@@ -63,16 +62,30 @@ impl Standing {
         if self.prev != *head {
             return Err(format!("line {seq} does not name the line before it"));
         }
-        let expected = match (seq, self.offset) {
-            (0, _) => Place::First,
-            (_, 0) => Place::FirstOfFile,
-            _ => Place::Inside,
+        let stands = match (self.place, seq.saturating_sub(first_seq)) {
+            (Place::First, _) => *seq == 0,
+            (Place::FirstOfFile, at) => at == 0 && *seq > 0,
+            (Place::Second, at) => at == 1 && first_seq > 0,
+            (Place::Inside, at) => at > 0 && !rotated,
+            (Place::Seal, at) => at > 0,
         };
-        if self.place != expected {
+        if !stands {
             return Err(format!("line {seq} is of a kind that does not stand there"));
         }
         Ok(())
     }
+}
+
+/// What a line must follow on.
+pub struct Behind {
+    /// Leaf hash of the last line.
+    pub head: Hash,
+    /// How many lines there are.
+    pub seq: u64,
+    /// How many sealed batches.
+    pub batch: u64,
+    /// Whether the last line is a rotate line.
+    pub rotated: bool,
 }
 
 /// Lines that follow on each other, up to a seal or the end of the piece.
@@ -87,6 +100,8 @@ pub struct Stretch {
     pub seal: Option<SeenSeal>,
     /// Leaf hash of the last line, seal included.
     pub head: Hash,
+    /// Whether that is a rotate line.
+    pub rotated: bool,
 }
 
 /// A seal as it was found.
@@ -116,6 +131,10 @@ pub enum Place {
     First,
     /// First of every later file: the segment line.
     FirstOfFile,
+    /// Second of a file that begins with other keys: the rotate line, with only a seal behind it in its batch.
+    Second,
+    /// Behind anything: a seal.
+    Seal,
     /// Anywhere else.
     Inside,
 }
@@ -125,6 +144,8 @@ impl Place {
         match kind {
             b"genesis" => Place::First,
             b"segment" => Place::FirstOfFile,
+            b"rotate" => Place::Second,
+            b"seal" => Place::Seal,
             _ => Place::Inside,
         }
     }
@@ -145,14 +166,13 @@ pub struct Piece {
     pub bad: Option<(u64, String)>,
 }
 
-/// What the lines of a log are looked at with.
-pub struct Keys {
-    /// The log's name.
-    pub origin: String,
-    /// Verifies seals.
-    pub seal: VerifyingKey,
-    /// Verifies checkpoints.
-    pub log: VerifierKey,
+/// What is known of a file before its lines are looked at.
+#[derive(Clone, Copy)]
+pub struct FileFrom<'a> {
+    /// The keys that it is sealed with.
+    pub keys: &'a LogIdentity,
+    /// Number of its first line.
+    pub first_seq: u64,
 }
 
 /// Looks at the lines of the first `length` bytes of a file and hands them to `join` in their order.
@@ -162,14 +182,14 @@ pub struct Keys {
 pub fn look_at_all<E: From<io::Error>>(
     file: &dyn LogFile,
     length: u64,
-    keys: &Keys,
+    from: FileFrom<'_>,
     options: &Options,
     join: &mut dyn FnMut(io::Result<Piece>) -> Result<(), E>,
 ) -> Result<(), E> {
     let threads = options.threads.clamp(1, THREADS_MAX);
     let bytes = (length / (8 * threads as u64)).clamp(PIECE_BYTES_MIN as u64, PIECE_BYTES_MAX);
     let pieces = length.div_ceil(bytes);
-    let looker = || Looker { file, length, keys, options, bytes, work: Work::default() };
+    let looker = || Looker { file, length, from, options, bytes, work: Work::default() };
     if threads == 1 || pieces <= 1 {
         let mut looker = looker();
         return (0..pieces).try_for_each(|number| join(looker.look_at(number)));
@@ -206,7 +226,7 @@ pub fn look_at_all<E: From<io::Error>>(
 struct Looker<'a> {
     file: &'a dyn LogFile,
     length: u64,
-    keys: &'a Keys,
+    from: FileFrom<'a>,
     options: &'a Options,
     bytes: u64,
     work: Work,
@@ -224,13 +244,6 @@ struct Work {
     /// A level of a tree, and what is left over on its right.
     level: Vec<Hash>,
     right: Vec<(u32, Hash)>,
-}
-
-/// What stands before a line of the same piece.
-struct Before {
-    head: Hash,
-    seq: u64,
-    batch: u64,
 }
 
 impl Looker<'_> {
@@ -308,7 +321,7 @@ impl Looker<'_> {
         let Work { buffer, lines, leaves, level, right } = work;
         let in_file = |at: usize| begin.saturating_add(at as u64).saturating_sub(1);
         let mut piece = Piece::default();
-        let mut put = |piece: &mut Piece, lines: Range<usize>, end: u64, seal: Option<SeenSeal>| {
+        let mut put = |piece: &mut Piece, lines: Range<usize>, end: u64, seal: Option<SeenSeal>, rotated| {
             let known = piece.subtrees.len();
             if let Some(first) = piece.first.as_ref().filter(|_| !self.options.chain) {
                 let start = first.seq.wrapping_add(lines.start as u64);
@@ -322,38 +335,42 @@ impl Looker<'_> {
                 subtrees: piece.subtrees.len().saturating_sub(known),
                 seal,
                 head: leaves.get(last).copied().unwrap_or(Hash::ZERO),
+                rotated,
             });
         };
-        let mut before: Option<Before> = None;
+        let mut behind: Option<Behind> = None;
         // Lines from `from` to `to` follow on each other and are in no stretch yet.
         let (mut from, mut to) = (0, 0);
         for (line, leaf) in lines.iter().zip(leaves.iter()) {
             let offset = in_file(line.start);
             let bytes = buffer.get(line.clone()).unwrap_or_default();
-            let (standing, seal) = match self.look(offset, bytes, before.as_ref()) {
+            let (standing, seal) = match self.look(offset, bytes, behind.as_ref()) {
                 Ok(seen) => seen,
                 Err(what) => {
                     piece.bad = Some((offset, what));
                     break;
                 }
             };
-            let Standing { seq, batch, .. } = standing;
-            before = Some(Before {
+            let Standing { seq, batch, place, .. } = standing;
+            let rotated = place == Place::Second;
+            behind = Some(Behind {
                 head: *leaf,
                 seq: seq.wrapping_add(1),
                 batch: batch.wrapping_add(u64::from(seal.is_some())),
+                rotated,
             });
             piece.first.get_or_insert(standing);
             if let Some(says) = seal {
                 let seal = SeenSeal { offset, end: in_file(line.end.saturating_add(1)), says };
-                put(&mut piece, from..to, offset, Some(seal));
+                put(&mut piece, from..to, offset, Some(seal), false);
                 from = to + 1;
             }
             to += 1;
         }
         if from < to {
             let last = lines.get(to - 1).map_or(0, |line| line.end);
-            put(&mut piece, from..to, in_file(last.saturating_add(1)), None);
+            let rotated = behind.is_some_and(|behind| behind.rotated);
+            put(&mut piece, from..to, in_file(last.saturating_add(1)), None, rotated);
         }
         piece.bad = piece.bad.take().or(end);
         piece
@@ -365,19 +382,25 @@ impl Looker<'_> {
         &self,
         offset: u64,
         bytes: &[u8],
-        before: Option<&Before>,
+        behind: Option<&Behind>,
     ) -> Result<(Standing, Option<Option<Says>>), String> {
         if let Some(what) = too_long(bytes.len() as u64) {
             return Err(what);
         }
+        let parsed = || line::parse(bytes).map_err(|error| error.to_string());
         if self.options.strict {
-            check_strictly(&line::parse(bytes).map_err(|error| error.to_string())?)?;
+            check_strictly(&parsed()?)?;
         }
         let no_start = || LineError::Prefix.to_string();
         let line::Start { prev, seq, batch, kind, tail } =
             line::start(bytes).filter(|_| bytes.ends_with(b"}")).ok_or_else(no_start)?;
-        let prev = match before {
-            Some(before) if before.head.hex_bytes() == *prev => before.head,
+        let place = Place::of(kind);
+        if matches!(place, Place::First | Place::FirstOfFile | Place::Second) {
+            // What it says was read before: as strictly.
+            parsed()?;
+        }
+        let prev = match behind {
+            Some(behind) if behind.head.hex_bytes() == *prev => behind.head,
             _ => std::str::from_utf8(prev).ok().and_then(Hash::from_hex).ok_or_else(no_start)?,
         };
         let seal = match kind {
@@ -385,9 +408,9 @@ impl Looker<'_> {
             b"seal" => Some(Some(self.look_at_seal(seq, &prev, tail)?)),
             _ => None,
         };
-        let standing = Standing { offset, prev, seq, batch, place: Place::of(kind) };
-        if let Some(before) = before {
-            standing.check(before.seq, before.batch, &before.head)?;
+        let standing = Standing { offset, prev, seq, batch, place };
+        if let Some(behind) = behind {
+            standing.check(behind, self.from.first_seq)?;
         }
         Ok((standing, seal))
     }
@@ -400,7 +423,7 @@ impl Looker<'_> {
             return Err(format!("the seal at line {seq} is not written as seals are"));
         }
         let root = Hash::from_hex(&parsed.root).ok_or("a seal's root is not a hash")?;
-        let verifies = parsed.verifies(&self.keys.seal, &self.keys.origin, &root, prev);
+        let verifies = parsed.verifies(&self.from.keys.seal_key, &self.from.keys.origin, &root, prev);
         Ok(Says { size: parsed.size, root, verifies })
     }
 }

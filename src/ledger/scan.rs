@@ -2,12 +2,13 @@
 //! the last valid seal; what stands behind it is told apart by [`examine_rest`].
 
 use std::io;
+use std::sync::Arc;
 
-use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use super::line::{self, LINE_BYTES_MAX, Line};
 use super::log::{Location, Position};
+use super::rotation::Rotation;
 use super::seal::Seal;
 use super::segment::Rest;
 use super::tree::{Hash, leaf_hash};
@@ -22,15 +23,6 @@ pub const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// pay for a large buffer.
 const CHUNK_BYTES_MIN: usize = 4 * 1024;
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-
-/// What a scan needs to know of the log.
-#[derive(Clone, Debug)]
-pub struct LogIdentity {
-    /// Its origin.
-    pub origin: String,
-    /// Its seal key.
-    pub seal_key: VerifyingKey,
-}
 
 /// A sealed line and where it stands.
 #[derive(Clone, Debug)]
@@ -151,20 +143,21 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// Scans a segment from `start` to its last valid seal and hands every line of a sealed batch to `visit`.
+/// Scans a segment from `start` to its last valid seal and hands every line of a sealed batch to `visit`. Seals are
+/// checked with the keys of `start`, or those that the file hands over to in its second line.
 ///
 /// # Errors
 /// What the file says, or what `visit` says.
 pub fn scan_segment(
     file: &dyn LogFile,
     start: &Position,
-    identity: &LogIdentity,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> io::Result<SegmentEnd> {
     let mut reader = LineReader::new(file, start.offset);
     let mut sealed = start.clone();
     let mut at = start.clone();
     let mut batch: Vec<SealedLine> = Vec::new();
+    let mut rotated = false;
     let bad = loop {
         let (offset, bytes) = match reader.next_line()? {
             NextLine::Line(offset, bytes) => (offset, bytes),
@@ -181,10 +174,16 @@ pub fn scan_segment(
                 break Some(BadLine { offset, why: format!("a line is longer than {LINE_BYTES_MAX} bytes") });
             }
         };
-        let (line, is_seal) = match continue_log(&mut at, offset, &bytes, identity) {
+        let (line, is_seal) = match continue_log(&mut at, offset, &bytes) {
             Ok(continued) => continued,
             Err(why) => break Some(BadLine { offset, why }),
         };
+        if std::mem::replace(&mut rotated, line.kind == "rotate") && !is_seal {
+            break Some(BadLine {
+                offset,
+                why: format!("line {} stands between a rotation and its seal", line.seq),
+            });
+        }
         batch.push(line);
         if at.offset.saturating_sub(sealed.offset) > BATCH_BYTES_MAX {
             break Some(BadLine { offset, why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes") });
@@ -201,12 +200,7 @@ pub fn scan_segment(
 }
 
 /// Checks that a line continues the log at `at` and moves `at` behind it.
-fn continue_log(
-    at: &mut Position,
-    offset: u64,
-    bytes: &[u8],
-    identity: &LogIdentity,
-) -> Result<(SealedLine, bool), String> {
+fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedLine, bool), String> {
     let line = line::parse(bytes).map_err(|error| error.to_string())?;
     if line.seq != at.seq || line.batch != at.batch {
         return Err(format!(
@@ -219,7 +213,12 @@ fn continue_log(
     }
     let is_seal = line.kind == "seal";
     if is_seal {
-        at.root = check_seal(at, &line, identity)?;
+        at.root = check_seal(at, &line)?;
+    } else if line.kind == "rotate" {
+        if at.segment <= 1 || at.lines != 1 {
+            return Err(format!("line {} rotates keys where that cannot be", line.seq));
+        }
+        at.keys = Arc::new(Rotation::check_line(&line, &at.keys)?);
     }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let sealed = SealedLine {
@@ -240,7 +239,7 @@ fn continue_log(
     Ok((sealed, is_seal))
 }
 
-fn check_seal(at: &Position, line: &Line<'_>, identity: &LogIdentity) -> Result<Hash, String> {
+fn check_seal(at: &Position, line: &Line<'_>) -> Result<Hash, String> {
     let body = line.body();
     let seal: Seal =
         serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
@@ -254,7 +253,7 @@ fn check_seal(at: &Position, line: &Line<'_>, identity: &LogIdentity) -> Result<
             line.seq
         ));
     }
-    if !seal.verifies(&identity.seal_key, &identity.origin, &root, &line.prev) {
+    if !seal.verifies(&at.keys.seal_key, &at.keys.origin, &root, &line.prev) {
         return Err(format!("the signature of the seal at line {} does not verify", line.seq));
     }
     Ok(root)

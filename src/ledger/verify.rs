@@ -4,31 +4,30 @@
 use std::io;
 use std::path::Path;
 
-use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use super::LedgerError;
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Keys, Piece, SeenSeal};
+use super::pieces::{self, Behind, Piece, SeenSeal};
 use super::recover::segments;
+use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
 use super::tree::{Frontier, Hash};
-use crate::gate::record::Genesis;
 use crate::host::disk::{self, Disk, LogFile, ReadFile};
-use crate::wire::signing::{hex, unhex};
+use crate::wire::signing::hex;
 
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Parse every line, write it again and demand the same bytes. Without, nothing is looked at in a line but its
-    /// start, its closing brace and its hash, unless it is a genesis, segment or seal line: what stands between
-    /// may be no JSON, but only because the holder of the seal key sealed it so.
+    /// start, its closing brace and its hash, unless it tells of keys, files or seals: what stands between may
+    /// be no JSON, but only because the holder of the seal key sealed it so.
     pub strict: bool,
     /// Look at nothing but whether each line names the one before it: no root, no seals, no checkpoint.
     pub chain: bool,
-    /// The verifier key the log must have, noted earlier.
+    /// A verifier key that the log must have or have had, noted earlier.
     pub key: Option<VerifierKey>,
     /// Checkpoints noted earlier: text and where it came from.
     pub heads: Vec<(String, String)>,
@@ -57,8 +56,10 @@ pub struct Report {
     pub reached: Reached,
     /// The log's name.
     pub origin: String,
-    /// The log's verifier key.
+    /// The log's verifier key, the one in force at its end.
     pub log_key: String,
+    /// The verifier keys it had, oldest first.
+    pub keys: Vec<KeyReport>,
     /// Segments.
     pub segments: u32,
     /// Lines that verify.
@@ -80,6 +81,15 @@ pub struct Report {
     pub checkpoint: Option<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
+}
+
+/// A verifier key of the log.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct KeyReport {
+    /// The line from which it counts.
+    pub from_line: u64,
+    /// The key.
+    pub log_key: String,
 }
 
 /// One thing that is wrong.
@@ -156,7 +166,7 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
 
 struct Walk<'a> {
     options: &'a Options,
-    keys: Option<Keys>,
+    keys: Timeline,
     frontier: Frontier,
     head: Hash,
     root: Hash,
@@ -174,7 +184,7 @@ impl<'a> Walk<'a> {
     fn new(options: &'a Options) -> Walk<'a> {
         Walk {
             options,
-            keys: None,
+            keys: Timeline::default(),
             frontier: Frontier::default(),
             head: Hash::ZERO,
             root: Hash::ZERO,
@@ -200,23 +210,21 @@ impl<'a> Walk<'a> {
         file_bytes: u64,
         next: Option<&Segment>,
     ) -> io::Result<bool> {
-        let keys = match self.keys.take() {
-            Some(keys) => keys,
-            None => match read_keys(file, file_bytes, self.options)? {
-                Ok(keys) => keys,
-                Err(what) => {
-                    self.problem(number, 0, what);
-                    return Ok(false);
-                }
-            },
+        let keys = match read_keys(file, file_bytes, self.keys.last())? {
+            Ok(keys) => keys,
+            Err((offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(false);
+            }
         };
+        self.keys.extend(self.seq, &keys);
         let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
         let lines_before = self.seq;
-        let mut joined = Joined::default();
-        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
+        let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
+        let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
+        let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
             self.join(&mut joined, piece?)
         });
-        self.keys = Some(keys);
         if self.options.chain {
             // Links are all that is asked for: a batch that is not sealed has them too.
             joined.sealed_to = joined.lines_to;
@@ -253,8 +261,9 @@ impl<'a> Walk<'a> {
     /// Joins what was found in a piece to what stands before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
         if let Some(first) = &piece.first {
-            let checked = first.check(self.seq, self.batch, &self.head);
-            checked.map_err(|what| Stop::Bad(first.offset, what))?;
+            let behind =
+                Behind { head: self.head, seq: self.seq, batch: self.batch, rotated: joined.rotated };
+            first.check(&behind, joined.first_seq).map_err(|what| Stop::Bad(first.offset, what))?;
         }
         let mut subtrees = piece.subtrees.iter();
         for stretch in &piece.stretches {
@@ -275,6 +284,7 @@ impl<'a> Walk<'a> {
                 joined.lines_to = seal.end;
             }
             self.head = stretch.head;
+            joined.rotated = stretch.rotated;
         }
         match piece.bad {
             Some((offset, what)) => Err(Stop::Bad(offset, what)),
@@ -341,10 +351,16 @@ impl<'a> Walk<'a> {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
         let mut checkpoint = None;
-        if let Some(keys) = self.keys.take() {
+        if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
+            && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
+        {
+            let what = format!("the log's key is {}, not {wanted}, which it never had either", last.log_key);
+            self.problem(1, 0, what);
+        }
+        if self.keys.last().is_some() {
             let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
             for (from, text) in &self.options.heads {
-                match self.head_on_log(&keys, text) {
+                match self.head_on_log(text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
                         heads.push(format!("{from}: {}", shown(&head)));
@@ -352,13 +368,12 @@ impl<'a> Walk<'a> {
                     Err(what) => self.note_head_problem(from, what),
                 }
             }
-            match newest.map(|file| self.head_on_log(&keys, &String::from_utf8_lossy(&file.bytes))) {
+            match newest.map(|file| self.head_on_log(&String::from_utf8_lossy(&file.bytes))) {
                 Ok(Ok(head)) => checkpoint = Some(shown(&head)),
                 Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
                 Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
             }
-            self.keys = Some(keys);
         }
         if self.seals.is_empty() {
             reached = Reached::Chain;
@@ -366,8 +381,14 @@ impl<'a> Walk<'a> {
         Report {
             ok: self.problems.is_empty(),
             reached,
-            origin: self.keys.as_ref().map(|keys| keys.origin.clone()).unwrap_or_default(),
-            log_key: self.keys.as_ref().map(|keys| keys.log.to_string()).unwrap_or_default(),
+            origin: self.keys.last().map(|keys| keys.origin.clone()).unwrap_or_default(),
+            log_key: self.keys.last().map(|keys| keys.log_key.to_string()).unwrap_or_default(),
+            keys: self
+                .keys
+                .all()
+                .iter()
+                .map(|from| KeyReport { from_line: from.line, log_key: from.keys.log_key.to_string() })
+                .collect(),
             segments: self.segments,
             lines: self.seq,
             batches: self.batch,
@@ -386,9 +407,11 @@ impl<'a> Walk<'a> {
     }
 
     /// A remembered head is on the log if some seal has its size and root.
-    fn head_on_log(&self, keys: &Keys, text: &str) -> Result<Checkpoint, String> {
-        let head = note::open_checkpoint(text, &keys.log, &keys.origin)
-            .map_err(|error| format!("does not verify under the log's key: {error}"))?;
+    fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
+        let size = note::claimed(text).map_or(0, |head| head.size);
+        let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
+        let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
+            .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
         match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
             Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
             Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),
@@ -407,6 +430,10 @@ struct Joined {
     sealed_to: u64,
     /// Behind the last line.
     lines_to: u64,
+    /// Number of the segment's first line.
+    first_seq: u64,
+    /// Whether the last line was a rotation.
+    rotated: bool,
 }
 
 impl Joined {
@@ -442,30 +469,38 @@ fn sha256_of(file: &dyn LogFile, from: u64, length: u64) -> io::Result<String> {
     Ok(hex(&Sha256::digest(disk::read_exact_at(file, from, length)?)))
 }
 
-/// The first line names the keys; the error within is what is wrong with it.
-fn read_keys(file: &dyn LogFile, file_bytes: u64, options: &Options) -> io::Result<Result<Keys, String>> {
-    let length = pieces::length_of_line(file, 0, file_bytes)?.unwrap_or(file_bytes);
-    if let Some(what) = pieces::too_long(length) {
-        return Ok(Err(what));
-    }
-    let first = disk::read_exact_at(file, 0, usize::try_from(length).map_err(io::Error::other)?)?;
-    Ok(keys_of(&first, options))
-}
-
-fn keys_of(first: &[u8], options: &Options) -> Result<Keys, String> {
-    let line = line::parse(first).map_err(|error| error.to_string())?;
-    if line.kind != "genesis" {
-        return Err("the first line is not a genesis line".to_owned());
-    }
-    let genesis: Genesis =
-        serde_json::from_str(&line.body()).map_err(|error| format!("genesis line: {error}"))?;
-    let seal = unhex(&genesis.seal_key)
-        .and_then(|bytes| bytes.try_into().ok())
-        .and_then(|bytes: [u8; 32]| VerifyingKey::from_bytes(&bytes).ok())
-        .ok_or("the genesis line has no seal key")?;
-    let log: VerifierKey = genesis.log_key.parse().map_err(|error| format!("genesis line: {error}"))?;
-    if let Some(wanted) = options.key.as_ref().filter(|wanted| wanted.to_string() != log.to_string()) {
-        return Err(format!("the log's key is {log}, not {wanted}"));
-    }
-    Ok(Keys { origin: genesis.origin, seal, log })
+/// The keys of a file: those that the log's first line names, or those of the file before, unless it begins with a
+/// rotation. The error within is what is wrong with them, and where.
+fn read_keys(
+    file: &dyn LogFile,
+    file_bytes: u64,
+    before: Option<&LogIdentity>,
+) -> io::Result<Result<LogIdentity, (u64, String)>> {
+    let line_at = |offset: u64| -> io::Result<Result<Vec<u8>, String>> {
+        let length = pieces::length_of_line(file, offset, file_bytes)?;
+        let length = length.unwrap_or(file_bytes.saturating_sub(offset));
+        Ok(match pieces::too_long(length) {
+            Some(what) => Err(what),
+            None => {
+                let length = usize::try_from(length).map_err(io::Error::other)?;
+                Ok(disk::read_exact_at(file, offset, length)?)
+            }
+        })
+    };
+    let first = match line_at(0)? {
+        Ok(first) => first,
+        Err(what) => return Ok(Err((0, what))),
+    };
+    let Some(before) = before else {
+        return Ok(LogIdentity::of_first_line(&first).map_err(|what| (0, what)));
+    };
+    let offset = u64::try_from(first.len()).unwrap_or(u64::MAX).saturating_add(1).min(file_bytes);
+    // Whatever else is wrong with the line is told where it is looked at.
+    let Ok(second) = line_at(offset)? else { return Ok(Ok(before.clone())) };
+    Ok(match line::parse(&second) {
+        Ok(line) if line.kind == "rotate" => {
+            Rotation::check_line(&line, before).map_err(|what| (offset, what))
+        }
+        _ => Ok(before.clone()),
+    })
 }

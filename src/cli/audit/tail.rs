@@ -108,6 +108,12 @@ fn describe(shown: &Shown) -> Vec<String> {
             "the log begins".to_owned(),
             genesis.origin.clone(),
         ),
+        Some(Record::Rotate(rotation)) => (
+            rotation.timestamp.to_string(),
+            rotation.by.to_string(),
+            format!("the log's key is {} from here on", rotation.log_key),
+            rotation.reason.clone(),
+        ),
         Some(Record::Published(published)) => (
             published.timestamp.to_string(),
             String::new(),
