@@ -51,7 +51,7 @@ pub enum Found {
     Torn(Rest),
 }
 
-/// Numbers of all segments in the log's folder, which must follow on from 1.
+/// Numbers of all segments in the log's folder, in whichever form, which must follow on from 1.
 ///
 /// # Errors
 /// What the disk says; [`LedgerError::Corrupt`] for a gap.
@@ -60,9 +60,10 @@ pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
     let mut numbers = Vec::new();
     for entry in disk.read_dir(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        numbers.extend(entry.name.to_str().and_then(segment::number_of));
+        numbers.extend(entry.name.to_str().and_then(segment::form_of).map(|(number, _)| number));
     }
     numbers.sort_unstable();
+    numbers.dedup();
     for (expected, number) in (1..).zip(&numbers) {
         if expected != *number {
             return Err(nothing_valid(expected, "this segment is missing".to_owned()));

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::frames::Archive;
 use crate::host::disk::{Access, Disk, LogFile};
 
 /// A segment is cut after a seal at this length, in bytes.
@@ -61,12 +62,49 @@ pub fn path(number: u32) -> PathBuf {
     PathBuf::from(AUDIT_DIR).join(file_name(number))
 }
 
-/// Opens a segment of the log in `dir` for reading, in whichever form it is kept.
+/// `log-00000001.jsonl.zst` for 1: the name of its archive, which unpacks to the same bytes.
+pub fn archive_name(number: u32) -> String {
+    format!("{}{ARCHIVE_ENDING}", file_name(number))
+}
+
+/// What an archive's name ends with.
+const ARCHIVE_ENDING: &str = ".zst";
+
+/// Opens a segment of the log in `dir` for reading, in whichever form it is kept: the plain file before its archive.
 ///
 /// # Errors
-/// What the disk says.
+/// What the disk says; [`io::ErrorKind::InvalidData`] for an archive that is none.
 pub fn open(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
-    disk.open_log(&dir.join(file_name(number)), Access::Read)
+    match disk.open_log(&dir.join(file_name(number)), Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => open_archive(disk, dir, number),
+        plain => plain,
+    }
+}
+
+/// Opens the archive of a segment, whether the plain file is there or not.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_archive(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
+    let archive = disk.open_log(&dir.join(archive_name(number)), Access::Read)?;
+    Ok(Box::new(Archive::over(archive)?))
+}
+
+/// How a segment is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Form {
+    /// As it was written.
+    Plain,
+    /// As an archive.
+    Archived,
+}
+
+/// The number and the form in a file name of the log's folder; none: it is no segment.
+pub fn form_of(name: &str) -> Option<(u32, Form)> {
+    match name.strip_suffix(ARCHIVE_ENDING) {
+        Some(plain) => Some((number_of(plain)?, Form::Archived)),
+        None => Some((number_of(name)?, Form::Plain)),
+    }
 }
 
 /// The number in a segment's file name.

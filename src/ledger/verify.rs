@@ -10,7 +10,7 @@ use super::LedgerError;
 use super::heads::{self, Head};
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Piece, Place, Seen};
+use super::pieces::{self, Behind, Piece, SeenSeal};
 use super::recover::segments;
 use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
@@ -22,8 +22,12 @@ use crate::wire::signing::hex;
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Parse every line, write it again and demand the same bytes.
+    /// Parse every line, write it again and demand the same bytes. Without, nothing is looked at in a line but its
+    /// start, its closing brace and its hash, unless it tells of keys, files or seals: what stands between may
+    /// be no JSON, but only because the holder of the seal key sealed it so.
     pub strict: bool,
+    /// Look at nothing but whether each line names the one before it: no root, no seals, no checkpoint.
+    pub chain: bool,
     /// A verifier key that the log must have or have had, noted earlier.
     pub key: Option<VerifierKey>,
     /// Checkpoints and receipts noted earlier: where it came from, and text.
@@ -65,7 +69,7 @@ pub struct Report {
     pub batches: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Root in the last seal, hex.
+    /// Root in the last seal, hex; empty where only links were looked at.
     pub root: String,
     /// Leaf hash of the last line, hex.
     pub head: String,
@@ -116,7 +120,10 @@ pub fn verify(
     progress: &dyn Fn(u64),
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
-    let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
+    let newest = match options.chain {
+        true => Err(io::ErrorKind::NotFound.into()),
+        false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
+    };
     let numbers = segments(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
         other => other.to_string(),
@@ -220,9 +227,14 @@ impl<'a> Walk<'a> {
         let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
         let lines_before = self.seq;
         let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
-        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
+        let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
+        let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
             self.join(&mut joined, piece?)
         });
+        if self.options.chain {
+            // Links are all that is asked for: a batch that is not sealed has them too.
+            joined.sealed_to = joined.lines_to;
+        }
         match looked.and_then(|()| joined.end(number)) {
             Ok(()) => {}
             Err(Stop::Bad(offset, what)) => {
@@ -254,61 +266,57 @@ impl<'a> Walk<'a> {
 
     /// Joins what was found in a piece to what stands before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
-        for seen in &piece.lines {
-            self.line(joined, seen).map_err(|what| Stop::Bad(seen.offset, what))?;
-            let end = seen.offset.saturating_add(seen.length).saturating_add(1);
-            joined.last_offset = seen.offset;
-            if seen.seal.is_some() {
-                joined.sealed_to = end;
-            } else if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+        if let Some(first) = &piece.first {
+            let behind =
+                Behind { head: self.head, seq: self.seq, batch: self.batch, rotated: joined.rotated };
+            first.check(&behind, joined.first_seq).map_err(|what| Stop::Bad(first.offset, what))?;
+        }
+        let mut subtrees = piece.subtrees.iter();
+        for stretch in &piece.stretches {
+            for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
+                if !self.frontier.push_subtree(*level, *root) {
+                    return Err(Stop::Bad(stretch.end, "more lines than a log can have".to_owned()));
+                }
+            }
+            self.seq = self.seq.saturating_add(stretch.lines);
+            if stretch.end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
                 let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
                 return Err(Stop::Bad(joined.sealed_to, what));
             }
+            joined.lines_to = stretch.end;
+            if let Some(seal) = &stretch.seal {
+                self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
+                joined.sealed_to = seal.end;
+                joined.lines_to = seal.end;
+            }
+            self.head = stretch.head;
+            joined.rotated = stretch.rotated;
         }
+        self.given_up.extend(piece.given_up);
         match piece.bad {
             Some((offset, what)) => Err(Stop::Bad(offset, what)),
             None => Ok(()),
         }
     }
 
-    fn line(&mut self, joined: &mut Joined, seen: &Seen) -> Result<(), String> {
-        if seen.seq != self.seq || seen.batch != self.batch {
-            return Err(format!(
-                "line {} of batch {} where line {} of batch {} should stand",
-                seen.seq, seen.batch, self.seq, self.batch
-            ));
-        }
-        if seen.prev != self.head {
-            return Err(format!("line {} does not name the line before it", seen.seq));
-        }
-        let stands = match (seen.place, seen.seq.saturating_sub(joined.first_seq)) {
-            (Place::First, _) => seen.seq == 0,
-            (Place::FirstOfFile, at) => at == 0 && seen.seq > 0,
-            (Place::Second, at) => at == 1 && joined.first_seq > 0,
-            (Place::Inside, at) => at > 0 && (!joined.rotated || seen.seal.is_some()),
-        };
-        joined.rotated = seen.place == Place::Second;
-        if !stands {
-            return Err(format!("line {} is of a kind that does not stand there", seen.seq));
-        }
-        if let Some(seal) = &seen.seal {
+    /// A seal must be over the lines that stand before it.
+    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), String> {
+        let seq = self.seq;
+        if let Some(says) = &seal.says {
             let root = self.frontier.root();
-            if seal.size != seen.seq || seal.root != root {
+            if says.size != seq || says.root != root {
                 return Err(format!(
-                    "the seal at line {} has another size or root than the lines before it",
-                    seen.seq
+                    "the seal at line {seq} has another size or root than the lines before it"
                 ));
             }
-            if !seal.verifies {
-                return Err(format!("the signature of the seal at line {} does not verify", seen.seq));
+            if !says.verifies {
+                return Err(format!("the signature of the seal at line {seq} does not verify"));
             }
-            self.seals.push((seal.size, root));
+            self.seals.push((says.size, root));
             self.root = root;
-            self.batch += 1;
+            self.frontier.push(leaf);
         }
-        self.given_up.extend(seen.given_up.iter().map(|head| (head.clone(), seen.seq)));
-        self.frontier.push(seen.leaf);
-        self.head = seen.leaf;
+        self.batch += 1;
         self.seq += 1;
         Ok(())
     }
@@ -395,7 +403,7 @@ impl<'a> Walk<'a> {
             lines: self.seq,
             batches: self.batch,
             bytes: self.bytes,
-            root: self.root.to_string(),
+            root: if self.options.chain { String::new() } else { self.root.to_string() },
             head: self.head.to_string(),
             torn: self.torn,
             heads,
@@ -412,6 +420,9 @@ impl<'a> Walk<'a> {
     /// What would not have shown, with the newest head that was compared.
     fn not_shown(&self, newest_head: Option<u64>) -> Vec<String> {
         let mut not_shown = Vec::new();
+        if self.options.chain {
+            not_shown.push("lines rewritten with every later hash: would show without --chain".to_owned());
+        }
         not_shown.push(match newest_head {
             None => {
                 "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted elsewhere"
@@ -476,8 +487,8 @@ impl<'a> Walk<'a> {
 struct Joined {
     /// Behind the last seal.
     sealed_to: u64,
-    /// Where the last line begins.
-    last_offset: u64,
+    /// Behind the last line.
+    lines_to: u64,
     /// Number of the segment's first line.
     first_seq: u64,
     /// Whether the last line was a rotation.
@@ -490,7 +501,7 @@ impl Joined {
         if self.sealed_to == 0 {
             return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
         }
-        if self.sealed_to <= self.last_offset {
+        if self.sealed_to < self.lines_to {
             return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
         }
         Ok(())
