@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 88] = [
+const COMMANDS: [&str; 90] = [
     "",
     "approvals",
     "approvals list",
@@ -57,6 +57,8 @@ const COMMANDS: [&str; 88] = [
     "audit check-proof",
     "audit checkpoint",
     "audit consistency",
+    "audit rotate",
+    "audit accept-rollback",
     "council",
     "council decide",
     "council brief",

@@ -79,24 +79,53 @@ pub fn render_into(
     if length > LINE_BYTES_MAX { Err(LineError::TooLong(length)) } else { Ok(length) }
 }
 
+/// The fixed start of a line as it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start<'a> {
+    /// 64 bytes where the hash of the line before should stand.
+    pub prev: &'a [u8; 64],
+    /// Number of the line.
+    pub seq: u64,
+    /// Number of its batch.
+    pub batch: u64,
+    /// What it is.
+    pub kind: &'a [u8],
+    /// The rest, without an opening brace.
+    pub tail: &'a [u8],
+}
+
+/// Takes the fixed start of a line apart, and looks neither at what `prev` holds nor at the body.
+pub fn start(bytes: &[u8]) -> Option<Start<'_>> {
+    let rest = bytes.strip_prefix(PREV.as_bytes())?;
+    let (prev, rest) = rest.split_first_chunk::<64>()?;
+    let (seq, rest) = number(rest.strip_prefix(SEQ.as_bytes())?)?;
+    let (batch, rest) = number(rest.strip_prefix(BATCH.as_bytes())?)?;
+    let rest = rest.strip_prefix(KIND.as_bytes())?;
+    let end = rest.iter().position(|b| !b.is_ascii_lowercase() && *b != b'_').filter(|end| *end > 0)?;
+    let (kind, rest) = rest.split_at_checked(end)?;
+    Some(Start { prev, seq, batch, kind, tail: rest.strip_prefix(b"\",")? })
+}
+
 /// Takes the fixed start of a line apart. Says nothing about the body.
 pub fn parse_prefix(text: &str) -> Option<Line<'_>> {
-    let rest = text.strip_prefix(PREV)?;
-    let (prev, rest) = rest.split_at_checked(64)?;
-    let prev = Hash::from_hex(prev)?;
-    let (seq, rest) = number(rest.strip_prefix(SEQ)?)?;
-    let (batch, rest) = number(rest.strip_prefix(BATCH)?)?;
-    let (kind, tail) = rest.strip_prefix(KIND)?.split_once("\",")?;
-    let kind_ok = !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
-    kind_ok.then_some(Line { prev, seq, batch, kind, tail })
+    let Start { prev, seq, batch, kind, tail } = start(text.as_bytes())?;
+    let prev = Hash::from_hex(std::str::from_utf8(prev).ok()?)?;
+    let tail = text.get(text.len().checked_sub(tail.len())?..)?;
+    Some(Line { prev, seq, batch, kind: std::str::from_utf8(kind).ok()?, tail })
 }
 
 /// Digits without leading zeros, and what follows them.
-fn number(text: &str) -> Option<(u64, &str)> {
-    let end = text.bytes().position(|b| !b.is_ascii_digit())?;
+fn number(text: &[u8]) -> Option<(u64, &[u8])> {
+    let end = text.iter().position(|b| !b.is_ascii_digit())?;
     let (digits, rest) = text.split_at_checked(end)?;
-    let plain = digits == "0" || !digits.starts_with('0');
-    Some((digits.parse().ok().filter(|_| plain)?, rest))
+    let (first, _) = digits.split_first()?;
+    if *first == b'0' && digits.len() > 1 {
+        return None;
+    }
+    let value = digits.iter().try_fold(0_u64, |value, digit| {
+        value.checked_mul(10)?.checked_add(u64::from(digit.wrapping_sub(b'0')))
+    })?;
+    Some((value, rest))
 }
 
 /// Reads a line (without its LF) strictly: prefix and one strict JSON object.
@@ -150,6 +179,8 @@ mod tests {
             ("\"seq\":10", "\"seq\":-1"),
             ("\"seq\":10", "\"seq\": 10"),
             ("\"seq\":10", "\"seq\":1e1"),
+            ("\"seq\":10", "\"seq\":"),
+            ("\"seq\":10", "\"seq\":18446744073709551616"),
             ("\"seq\":10,\"batch\":2", "\"batch\":2,\"seq\":10"),
             ("\"kind\":\"stop\"", "\"kind\":\"Stop\""),
             ("\"kind\":\"stop\"", "\"kind\":\"\""),

@@ -56,6 +56,15 @@ impl Hash {
         Some(Hash(bytes))
     }
 
+    /// The text form as bytes: a ledger's lines are compared with it.
+    pub fn hex_bytes(&self) -> [u8; 64] {
+        let mut text = [0; 64];
+        for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [hex_digit(byte >> 4), hex_digit(byte & 0x0f)];
+        }
+        text
+    }
+
     /// Standard padded base64 (RFC 4648, section 4) of the 32 bytes, the form of C2SP checkpoints and proofs.
     pub fn to_base64(&self) -> String {
         STANDARD.encode(self.0)
@@ -71,11 +80,7 @@ impl Hash {
 impl fmt::Display for Hash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // One buffer instead of 32 calls of `write!`: every ledger line prints a hash.
-        let mut text = [0; 64];
-        for (pair, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
-            *pair = [hex_digit(byte >> 4), hex_digit(byte & 0x0f)];
-        }
-        f.pad(std::str::from_utf8(&text).map_err(|_| fmt::Error)?)
+        f.pad(std::str::from_utf8(&self.hex_bytes()).map_err(|_| fmt::Error)?)
     }
 }
 
@@ -155,6 +160,26 @@ impl Frontier {
         self.edge.push(node);
         self.size += 1;
         debug_assert_eq!(self.edge.len() as u32, self.size.count_ones());
+    }
+
+    /// Appends a perfect subtree of `2^level` leaves by its root. False, and nothing done, where the size so far
+    /// leaves no place for one.
+    pub fn push_subtree(&mut self, level: u32, root: Hash) -> bool {
+        let Some(leaves) = 1_u64.checked_shl(level).filter(|leaves| self.size.is_multiple_of(*leaves)) else {
+            return false;
+        };
+        let Some(size) = self.size.checked_add(leaves).filter(|size| *size <= TREE_SIZE_MAX) else {
+            return false;
+        };
+        let mut node = root;
+        for _ in 0..(self.size >> level).trailing_ones() {
+            if let Some(left) = self.edge.pop() {
+                node = node_hash(&left, &node);
+            }
+        }
+        self.edge.push(node);
+        self.size = size;
+        true
     }
 
     /// The root of the tree (RFC 6962, section 2.1); SHA-256 of the empty string for the empty tree.
@@ -403,6 +428,30 @@ mod tests {
             assert_eq!(Frontier::from_parts(size as u64, edge), Some(frontier.clone()), "size {size}");
             frontier.extend(leaves.get(size).copied());
         }
+    }
+
+    #[test]
+    fn a_subtree_is_its_leaves() {
+        let leaves = leaves(130);
+        for start in 0..=66_usize {
+            for level in 0..=6_u32 {
+                let mut by_leaf: Frontier = leaves[..start].iter().copied().collect();
+                let mut by_tree = by_leaf.clone();
+                let end = start + (1 << level);
+                let fits = start % (1 << level) == 0;
+                assert_eq!(
+                    by_tree.push_subtree(level, root_of(&leaves[start..end])),
+                    fits,
+                    "{start} {level}"
+                );
+                if fits {
+                    by_leaf.extend(leaves[start..end].iter().copied());
+                }
+                assert_eq!(by_tree, by_leaf, "{start} {level}");
+            }
+        }
+        assert!(!Frontier::new().push_subtree(63, Hash::ZERO), "more than a tree may have");
+        assert!(!Frontier::new().push_subtree(64, Hash::ZERO));
     }
 
     #[test]

@@ -11,14 +11,15 @@ use sha2::{Digest, Sha256};
 use super::LedgerError;
 use super::archive;
 use super::closed;
+use super::heads::{self, Head};
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Piece, Place, Seen};
+use super::pieces::{self, Behind, Piece, SeenSeal};
 use super::recover;
 use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
-use super::stub::{Head, Stub};
+use super::stub::{FirstBatch, Stub};
 use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
 use crate::host::disk::{self, Disk, LogFile, ReadFile};
@@ -27,11 +28,15 @@ use crate::wire::signing::hex;
 /// What to check beyond the log itself.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Parse every line, write it again and demand the same bytes.
+    /// Parse every line, write it again and demand the same bytes. Without, nothing is looked at in a line but its
+    /// start, its closing brace and its hash, unless it tells of keys, files or seals: what stands between may
+    /// be no JSON, but only because the holder of the seal key sealed it so.
     pub strict: bool,
+    /// Look at nothing but whether each line names the one before it: no root, no seals, no checkpoint.
+    pub chain: bool,
     /// A verifier key that the log must have or have had, noted earlier.
     pub key: Option<VerifierKey>,
-    /// Checkpoints noted earlier: text and where it came from.
+    /// Checkpoints and receipts noted earlier: where it came from, and text.
     pub heads: Vec<(String, String)>,
     /// How many threads look at lines; the outcome is the same with any number. None counts as one.
     pub threads: usize,
@@ -70,7 +75,7 @@ pub struct Report {
     pub batches: u64,
     /// Bytes of them.
     pub bytes: u64,
-    /// Root in the last seal, hex.
+    /// Root in the last seal, hex; empty where only links were looked at.
     pub root: String,
     /// Leaf hash of the last line, hex.
     pub head: String,
@@ -87,6 +92,8 @@ pub struct Report {
     /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
     /// put an older one there.
     pub checkpoint: Option<String>,
+    /// What this verification could not show, in words.
+    pub not_shown: Vec<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -125,7 +132,10 @@ pub fn verify(
     progress: &dyn Fn(u64),
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
-    let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
+    let newest = match options.chain {
+        true => Err(io::ErrorKind::NotFound.into()),
+        false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
+    };
     let kept = recover::kept(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
         other => other.to_string(),
@@ -231,6 +241,8 @@ struct Walk<'a> {
     remembered: BTreeSet<u64>,
     /// Size and root of every seal: what checkpoints can name. In pruned segments, of every remembered size.
     seals: Vec<(u64, Hash)>,
+    /// Heads that were given up, each with the line that says so.
+    given_up: Vec<(Head, u64)>,
     problems: Vec<Problem>,
 }
 
@@ -252,6 +264,7 @@ impl<'a> Walk<'a> {
             unseen_lines: 0,
             remembered: BTreeSet::new(),
             seals: Vec::new(),
+            given_up: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -341,7 +354,7 @@ impl<'a> Walk<'a> {
         let Stub { header, head, leaves } = stub;
         let (first_line, first_batch) = (self.seq, self.batch);
         let head_bytes = u64::try_from(head.len()).map_err(io::Error::other)?;
-        let head = Head::new(head);
+        let head = FirstBatch::new(head);
         if self.lines_of(number, &head, head_bytes, head_bytes)?.is_none() {
             return Ok(false);
         }
@@ -429,9 +442,14 @@ impl<'a> Walk<'a> {
         };
         self.keys.extend(self.seq, &keys);
         let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
-        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
+        let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
+        let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
             self.join(&mut joined, piece?)
         });
+        if self.options.chain {
+            // Links are all that is asked for: a batch that is not sealed has them too.
+            joined.sealed_to = joined.lines_to;
+        }
         match looked.and_then(|()| joined.end(number)) {
             Ok(()) => {}
             Err(Stop::Bad(offset, what)) => {
@@ -445,60 +463,57 @@ impl<'a> Walk<'a> {
 
     /// Joins what was found in a piece to what stands before it.
     fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
-        for seen in &piece.lines {
-            self.line(joined, seen).map_err(|what| Stop::Bad(seen.offset, what))?;
-            let end = seen.offset.saturating_add(seen.length).saturating_add(1);
-            joined.last_offset = seen.offset;
-            if seen.seal.is_some() {
-                joined.sealed_to = end;
-            } else if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+        if let Some(first) = &piece.first {
+            let behind =
+                Behind { head: self.head, seq: self.seq, batch: self.batch, rotated: joined.rotated };
+            first.check(&behind, joined.first_seq).map_err(|what| Stop::Bad(first.offset, what))?;
+        }
+        let mut subtrees = piece.subtrees.iter();
+        for stretch in &piece.stretches {
+            for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
+                if !self.frontier.push_subtree(*level, *root) {
+                    return Err(Stop::Bad(stretch.end, "more lines than a log can have".to_owned()));
+                }
+            }
+            self.seq = self.seq.saturating_add(stretch.lines);
+            if stretch.end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
                 let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
                 return Err(Stop::Bad(joined.sealed_to, what));
             }
+            joined.lines_to = stretch.end;
+            if let Some(seal) = &stretch.seal {
+                self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
+                joined.sealed_to = seal.end;
+                joined.lines_to = seal.end;
+            }
+            self.head = stretch.head;
+            joined.rotated = stretch.rotated;
         }
+        self.given_up.extend(piece.given_up);
         match piece.bad {
             Some((offset, what)) => Err(Stop::Bad(offset, what)),
             None => Ok(()),
         }
     }
 
-    fn line(&mut self, joined: &mut Joined, seen: &Seen) -> Result<(), String> {
-        if seen.seq != self.seq || seen.batch != self.batch {
-            return Err(format!(
-                "line {} of batch {} where line {} of batch {} should stand",
-                seen.seq, seen.batch, self.seq, self.batch
-            ));
-        }
-        if seen.prev != self.head {
-            return Err(format!("line {} does not name the line before it", seen.seq));
-        }
-        let stands = match (seen.place, seen.seq.saturating_sub(joined.first_seq)) {
-            (Place::First, _) => seen.seq == 0,
-            (Place::FirstOfFile, at) => at == 0 && seen.seq > 0,
-            (Place::Second, at) => at == 1 && joined.first_seq > 0,
-            (Place::Inside, at) => at > 0 && (!joined.rotated || seen.seal.is_some()),
-        };
-        joined.rotated = seen.place == Place::Second;
-        if !stands {
-            return Err(format!("line {} is of a kind that does not stand there", seen.seq));
-        }
-        if let Some(seal) = &seen.seal {
+    /// A seal must be over the lines that stand before it.
+    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), String> {
+        let seq = self.seq;
+        if let Some(says) = &seal.says {
             let root = self.frontier.root();
-            if seal.size != seen.seq || seal.root != root {
+            if says.size != seq || says.root != root {
                 return Err(format!(
-                    "the seal at line {} has another size or root than the lines before it",
-                    seen.seq
+                    "the seal at line {seq} has another size or root than the lines before it"
                 ));
             }
-            if !seal.verifies {
-                return Err(format!("the signature of the seal at line {} does not verify", seen.seq));
+            if !says.verifies {
+                return Err(format!("the signature of the seal at line {seq} does not verify"));
             }
-            self.seals.push((seal.size, root));
+            self.seals.push((says.size, root));
             self.root = root;
-            self.batch += 1;
+            self.frontier.push(leaf);
         }
-        self.frontier.push(seen.leaf);
-        self.head = seen.leaf;
+        self.batch += 1;
         self.seq += 1;
         Ok(())
     }
@@ -539,6 +554,7 @@ impl<'a> Walk<'a> {
     fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
+        let mut newest_head = None;
         let mut checkpoint = None;
         if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
             && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
@@ -552,6 +568,7 @@ impl<'a> Walk<'a> {
                 match self.head_on_log(text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
+                        newest_head = newest_head.max(Some(head.size));
                         heads.push(format!("{from}: {}", shown(&head)));
                     }
                     Err(what) => self.note_head_problem(from, what),
@@ -567,6 +584,7 @@ impl<'a> Walk<'a> {
         if self.seals.is_empty() {
             reached = Reached::Chain;
         }
+        let not_shown = self.not_shown(newest_head);
         Report {
             ok: self.problems.is_empty(),
             reached,
@@ -582,7 +600,7 @@ impl<'a> Walk<'a> {
             lines: self.seq,
             batches: self.batch,
             bytes: self.bytes,
-            root: self.root.to_string(),
+            root: if self.options.chain { String::new() } else { self.root.to_string() },
             head: self.head.to_string(),
             torn: self.torn,
             archived: self.archived,
@@ -590,6 +608,7 @@ impl<'a> Walk<'a> {
             unseen_lines: self.unseen_lines,
             heads,
             checkpoint,
+            not_shown,
             problems: self.problems,
         }
     }
@@ -598,12 +617,60 @@ impl<'a> Walk<'a> {
         self.problems.push(Problem { file: from.to_owned(), offset: 0, what });
     }
 
+    /// What would not have shown, with the newest head that was compared.
+    fn not_shown(&self, newest_head: Option<u64>) -> Vec<String> {
+        let mut not_shown = Vec::new();
+        if self.options.chain {
+            not_shown.push("lines rewritten with every later hash: would show without --chain".to_owned());
+        }
+        not_shown.push(match newest_head {
+            None => {
+                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted elsewhere"
+                    .to_owned()
+            }
+            Some(size) => {
+                format!("a tail cut at a seal behind line {size}: would show only with a later head")
+            }
+        });
+        not_shown.push(match newest_head {
+            None => "a rewrite by the holder of the log's keys: would show only with a head that is older than it".to_owned(),
+            Some(size) => format!(
+                "a rewrite of the lines behind line {size} by the holder of the log's keys: would show only with a later head"
+            ),
+        });
+        if self.options.key.is_none() {
+            not_shown.push(
+                "whose log this is: it names its keys itself; --key compares them with one that you were given"
+                    .to_owned(),
+            );
+        }
+        if !self.options.strict {
+            not_shown
+                .push("lines written otherwise than their kind is: would show only with --strict".to_owned());
+        }
+        if self.torn > 0 {
+            not_shown.push(
+                "whether a frozen batch was answered before the medium lost its seal: would show only with a head or \
+                 receipt of that batch"
+                    .to_owned(),
+            );
+        }
+        not_shown
+    }
+
     /// A remembered head is on the log if some seal has its size and root.
     fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
+        let text = heads::checkpoint_of(text);
         let size = note::claimed(text).map_or(0, |head| head.size);
         let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
         let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
             .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
+        let named = Head { size: head.size, root: head.root.to_string() };
+        if let Some((_, line)) = self.given_up.iter().find(|(given_up, _)| *given_up == named) {
+            return Err(format!(
+                "{named}: given up by line {line}, which went on from an older copy of this log"
+            ));
+        }
         match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
             Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
             Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),
@@ -620,8 +687,8 @@ impl<'a> Walk<'a> {
 struct Joined {
     /// Behind the last seal.
     sealed_to: u64,
-    /// Where the last line begins.
-    last_offset: u64,
+    /// Behind the last line.
+    lines_to: u64,
     /// Number of the segment's first line.
     first_seq: u64,
     /// Whether the last line was a rotation.
@@ -634,7 +701,7 @@ impl Joined {
         if self.sealed_to == 0 {
             return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
         }
-        if self.sealed_to <= self.last_offset {
+        if self.sealed_to < self.lines_to {
             return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
         }
         Ok(())

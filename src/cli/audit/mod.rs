@@ -1,11 +1,13 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod accept_rollback;
 mod check_proof;
 mod checkpoint;
 mod consistency;
 mod lines;
 mod prove;
 mod receipts;
+mod rotate;
 mod show;
 mod tail;
 mod verify;
@@ -56,6 +58,16 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit consistency yesterday.checkpoint --out day.consistency\n  spoolgate audit consistency yesterday.checkpoint --check day.consistency --key 'example.org/log+1a2b3c4d+AZ...'\n\nThe proof is the request body that C2SP witnesses take. Exit code 5 if there is none, or it proves nothing;\ntwo checkpoints of one size with two roots are a FORK."
     )]
     Consistency(consistency::Args),
+    /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are another matter: see `spoolgate keys rotate`."
+    )]
+    Rotate(rotate::Args),
+    /// Go on with an older copy of the ledger that was put back on purpose.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
+    )]
+    AcceptRollback(accept_rollback::Args),
 }
 
 /// Runs a command.
@@ -68,5 +80,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::CheckProof(args) => check_proof::run(args, output),
         Command::Checkpoint(args) => checkpoint::run(home, args, output),
         Command::Consistency(args) => consistency::run(home, args, output),
+        Command::Rotate(args) => rotate::run(home, args, output),
+        Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
     }
 }

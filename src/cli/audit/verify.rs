@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::segment;
-use spoolgate::ledger::verify::{self, Options, Reached, Report};
+use spoolgate::ledger::verify::{self, KeyReport, Options, Reached, Report};
 use spoolgate::wire::code::Exit;
 
 use crate::cli::output::{self, Output};
@@ -21,10 +21,14 @@ pub struct Args {
     /// Parse every line, write it again and demand the same bytes.
     #[arg(long)]
     strict: bool,
-    /// A checkpoint noted earlier; must lie on this log.
+    /// Look only at whether each line names the one before it: no root, so no seals and no heads. Whoever edits a
+    /// line and computes every later hash again is not found out.
+    #[arg(long, conflicts_with = "head")]
+    chain: bool,
+    /// A checkpoint or receipt noted earlier; its head must lie on this log.
     #[arg(long, value_name = "FILE")]
     head: Vec<PathBuf>,
-    /// The log's verifier key noted earlier; the log must have it.
+    /// A verifier key of the log noted earlier; the log must have it, or have had it.
     #[arg(long, value_name = "VKEY")]
     key: Option<String>,
     /// How many threads look at lines; absent: one a core, at most 8. The outcome is the same with any number.
@@ -43,6 +47,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let mut options = Options {
         strict: args.strict,
+        chain: args.chain,
         key: args.key.as_deref().map(str::parse).transpose().context("--key")?,
         heads: Vec::new(),
         threads: match args.threads {
@@ -107,13 +112,25 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
             "lines".to_owned(),
             format!("{} in {} sealed batches, {} segments", report.lines, report.batches, report.segments),
         ],
-        vec!["root".to_owned(), report.root.clone()],
         vec!["head".to_owned(), report.head.clone()],
         vec!["verified".to_owned(), if report.ok { reached.to_owned() } else { "NO".to_owned() }],
     ];
+    let chain_only = report.root.is_empty();
+    if !chain_only {
+        rows.insert(3, vec!["root".to_owned(), report.root.clone()]);
+    }
     rows.extend(report.heads.iter().map(|head| vec!["noted head".to_owned(), head.clone()]));
     let checkpoint = report.checkpoint.clone().unwrap_or_else(|| "none that lies on the log".to_owned());
-    rows.push(vec!["checkpoint".to_owned(), checkpoint]);
+    if !chain_only {
+        rows.push(vec!["checkpoint".to_owned(), checkpoint]);
+    }
+    if report.keys.len() > 1 {
+        let key = |key: &KeyReport| vec![format!("key from line {}", key.from_line), key.log_key.clone()];
+        rows.extend(report.keys.iter().map(key));
+    }
+    if report.ok {
+        rows.extend(report.not_shown.iter().map(|what| vec!["not shown".to_owned(), what.clone()]));
+    }
     if report.torn > 0 {
         rows.push(vec![
             "torn".to_owned(),
