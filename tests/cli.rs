@@ -53,6 +53,7 @@ const COMMANDS: [&str; 84] = [
     "audit verify",
     "audit tail",
     "audit show",
+    "audit replay",
     "council",
     "council decide",
     "council brief",

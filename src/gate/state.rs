@@ -47,6 +47,9 @@ pub struct State {
     pub proposals: ProposalsState,
     /// Entries of sets that came in while the gate ran: approved or granted.
     pub entries: Entries,
+    /// Version of the program that writes the lines.
+    #[serde(default)]
+    pub program: String,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -208,6 +211,11 @@ pub enum Change {
         /// File, line and what is wrong.
         fault: String,
     },
+    /// From here on another version of the program writes.
+    ProgramChanged {
+        /// Which.
+        version: String,
+    },
 }
 
 /// A ledger line that does not fit the state before it.
@@ -270,6 +278,7 @@ impl State {
                 self.rulebook = RulebookState { hash: hash.clone(), fault: None };
             }
             Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
+            Change::ProgramChanged { version } => self.program.clone_from(version),
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
 mod lines;
+mod replay;
 mod show;
 mod tail;
 mod verify;
@@ -30,6 +31,11 @@ pub enum Command {
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+    /// Recompute every decision and answer from the first line on, and compare byte for byte.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit replay\n  spoolgate audit replay /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  spoolgate --format json audit replay | jq .first\n\nNothing is read but the audit folder (and FILES of --answers). Every line is counted in one row of the table. Exit code\n5 if a line differs, an answer was changed, or a blob or rulebook that is needed is missing."
+    )]
+    Replay(replay::Args),
 }
 
 /// Runs a command.
@@ -38,5 +44,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
+        Command::Replay(args) => replay::run(home, args, output),
     }
 }
