@@ -121,6 +121,10 @@ impl Past {
     /// Whether the gate had decided as many cases as one batch may: what the lines say of it, where they do; else as
     /// was recorded. Batches of one instant may have been of one turn of the gate, or of several.
     pub(super) fn no_more_cases(&self, at: Time, recorded: bool) -> bool {
+        // Who does not ask for ids is not told where batches end.
+        if self.outstanding.is_none() {
+            return recorded;
+        }
         let at_once = if self.cases_at.0 == at { self.cases_at.1 } else { 0 };
         self.cases_in_batch >= CASES_PER_BATCH || (recorded && at_once >= CASES_PER_BATCH)
     }

@@ -10,8 +10,10 @@ use crate::gate::again::{Held, NotAgain};
 use crate::gate::approvals::{self, End, Granted, Hold, Resolution, Verdict};
 use crate::gate::decide::{Untold, decide_untold};
 use crate::gate::handle::Turn;
+use crate::gate::record::CaseDecision;
 use crate::gate::{Decided, Decision, Prepared};
-use crate::home::batch::{blob, refuse_instead, render};
+use crate::home::batch::{BLOBS_DIR, blob, refuse_instead, render};
+use crate::home::cases;
 use crate::home::open::HomeError;
 use crate::rules::Rulebook;
 use crate::wire::code::Code;
@@ -241,7 +243,7 @@ impl<'a> Recompute<'a> {
     ) -> Result<(), HomeError> {
         for (digest, _) in &decided.blobs {
             if blob(self.disk, digest)?.is_none() {
-                self.report.missing.insert(format!("audit/blobs/{digest}"));
+                self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
             }
         }
         let original = match (decision.metadata.replay_of, &known.original) {
@@ -273,6 +275,22 @@ impl<'a> Recompute<'a> {
         self.report.answers = self.report.answers.saturating_add(1);
         if let Some(files) = self.answers {
             files.note(&mut self.report.answered, item.seq, &decision.answer, &recorded);
+        }
+        Ok(())
+    }
+
+    /// The same of the decision on a case, which is no answer to one request.
+    pub(super) fn case_answer(&mut self, item: &Item, line: &CaseDecision) -> Result<(), HomeError> {
+        for digest in line.decision_blob.iter().chain(&line.record_blob) {
+            if blob(self.disk, digest)?.is_none() {
+                self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
+            }
+        }
+        let decision = line.decision.as_ref().map(|raw| raw.get());
+        let text = cases::text(self.disk, decision, line.decision_blob.as_deref())?;
+        if let (Some(files), Some(text)) = (self.answers, text) {
+            let bytes = format!("{text}\n").into_bytes();
+            files.note(&mut self.report.answered, item.seq, &line.answer, &bytes);
         }
         Ok(())
     }

@@ -124,7 +124,10 @@ impl<'a> Recompute<'a> {
                     Some(record) => self.event(item, record)?,
                     None => self.own_line(item),
                 };
-                self.note(item, should);
+                let is_same = self.note(item, should);
+                if let Some(Record::Council(line)) = record.filter(|_| is_same) {
+                    self.case_answer(item, line)?;
+                }
             }
         }
         self.fold(item);
