@@ -17,3 +17,6 @@ pub mod spool;
 pub mod state;
 pub mod trading;
 pub mod wire;
+
+/// Version of this program, as ledger lines name it.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 90] = [
+const COMMANDS: [&str; 91] = [
     "",
     "approvals",
     "approvals list",
@@ -59,6 +59,7 @@ const COMMANDS: [&str; 90] = [
     "audit consistency",
     "audit rotate",
     "audit accept-rollback",
+    "audit replay",
     "council",
     "council decide",
     "council brief",

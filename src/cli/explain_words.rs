@@ -152,6 +152,7 @@ pub fn change(change: &Change) -> String {
         Change::Proposal(step) => of_proposal(step),
         Change::Approvals(step) => of_approvals(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
+        Change::ProgramChanged { version } => format!("spoolgate {version} writes from here on"),
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
     }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use spoolgate::gate::proposals::{Proposed, diff, pending_file};
 use spoolgate::home::read::{View, real_seams};
-use spoolgate::home::replay::{LINES, Replay, replay};
+use spoolgate::home::rehearsal::{LINES, Rehearsal, rehearse};
 use spoolgate::host::clock::{Clock, SystemClock};
 use spoolgate::rules::rule::RuleStatus;
 use spoolgate::state::proposals::{ProposalRow, Standing};
@@ -129,7 +129,7 @@ struct Listed<'a> {
     #[serde(flatten)]
     proposed: &'a Proposed,
     #[serde(skip_serializing_if = "Option::is_none")]
-    replay: Option<Replay>,
+    replay: Option<Rehearsal>,
 }
 
 /// Runs a command.
@@ -230,7 +230,7 @@ fn replayed(
     proposed: &Proposed,
     lines: u64,
     output: &Output,
-) -> Result<Option<Replay>> {
+) -> Result<Option<Rehearsal>> {
     let rulebooks = view.rulebook_of(&proposed.base).map_err(|error| error.to_string()).and_then(|before| {
         let after = before.with_rule(&proposed.path, proposed.new.as_deref());
         after.map(|after| (before, after)).map_err(|error| error.to_string())
@@ -245,7 +245,7 @@ fn replayed(
     let seams = real_seams(home)?;
     let bar = super::rules::progress::bar(home);
     let until = row.record.unwrap_or(row.seq);
-    let done = replay(home, &seams, (&before, &after), (until, lines), &mut |read| bar.set_position(read));
+    let done = rehearse(home, &seams, (&before, &after), (until, lines), &mut |read| bar.set_position(read));
     bar.finish_and_clear();
     Ok(Some(done?))
 }

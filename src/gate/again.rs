@@ -1,8 +1,10 @@
 //! A request as its ledger line tells of it, so that it can be decided again.
 
+use super::actions::{self, ActionRule, Lane, Rate};
 use super::approvals;
-use super::decide::Lookups;
-use super::prepare::{Authentic, Origin, Prepared, read_body};
+use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, Untold};
+use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified, read_body};
+use super::proposals;
 use super::record::Decision;
 use super::state::Change;
 use crate::council::case;
@@ -85,9 +87,10 @@ pub fn request(decision: &Decision, payload: Option<String>) -> Result<Prepared,
     Ok(Prepared { origin, file, file_sha256, file_bytes, request: Ok(authentic) })
 }
 
-fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
+/// The envelope as far as its line tells of it: causality is left out.
+fn envelope(decision: &Decision, payload: String) -> Option<Envelope> {
     let timestamp_text = decision.requested_at.clone()?;
-    let mut envelope = Envelope {
+    Some(Envelope {
         id: RequestId::parse(decision.request_id.as_deref()?).ok()?,
         timestamp: Time::parse(&timestamp_text).ok()?,
         timestamp_text,
@@ -96,7 +99,11 @@ fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
         source: Principal::parse(decision.source.as_deref()?).ok()?,
         signature: decision.signature.clone()?,
         causality: None,
-    };
+    })
+}
+
+fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
+    let mut envelope = envelope(decision, payload)?;
     let payload_hash = envelope.payload_hash();
     let wanted = decision.request_hash.as_deref()?;
     let is_it =
@@ -109,6 +116,150 @@ fn authentic(decision: &Decision, payload: String) -> Option<Authentic> {
     let body = read_body(&envelope, usize::try_from(decision.file_bytes?).ok()?);
     let (key_id, request_hash) = (decision.key_id.clone()?, wanted.to_owned());
     Some(Authentic { envelope, key_id, payload_hash, request_hash, body })
+}
+
+/// How much of a request its line holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// All of it.
+    Whole,
+    /// Everything that its decision read: what is missing was refused before it counted.
+    Enough,
+    /// What nobody signed, or nobody can show to be signed: only that it was refused.
+    Refusal,
+    /// Not its causality, which the decision may have read.
+    NotCausality,
+}
+
+/// A request as its line tells of it, whatever became of it.
+#[derive(Clone, Debug)]
+pub struct Retold {
+    /// The request.
+    pub request: Prepared,
+    /// What the line tells besides.
+    pub untold: Untold,
+    /// How much of it there is.
+    pub held: Held,
+}
+
+/// The request of any decision line. `payload` is its text, from the line, its blob, or the line that it repeats.
+///
+/// # Errors
+/// What of the line no request can have, in words.
+pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, String> {
+    let origin = Origin::from_label(&decision.spool)
+        .ok_or_else(|| format!("`spool` is `{}`, which names none", decision.spool))?;
+    let (request, untold, held) = if decision.key_id.is_some() {
+        let whole = payload.as_ref().and_then(|text| authentic(decision, text.clone()));
+        match whole {
+            Some(authentic) => (Ok(authentic), Untold::default(), Held::Whole),
+            None => {
+                let (authentic, lane) = in_part(decision, payload)?;
+                let is_kept = decision.payload.is_some() || decision.payload_blob.is_some();
+                let held = match decision.metadata.code {
+                    _ if is_kept && decision.receipt.is_some() => Held::NotCausality,
+                    Some(Code::MalformedPayload) if !is_kept => Held::Refusal,
+                    _ => Held::Enough,
+                };
+                (Ok(authentic), Untold { lane, hashes: None }, held)
+            }
+        }
+    } else {
+        let (unverified, hashes) = unverified(decision)?;
+        (Err(Box::new(unverified)), Untold { lane: None, hashes }, Held::Refusal)
+    };
+    let (file, file_sha256, file_bytes) =
+        (decision.file.clone(), decision.file_sha256.clone(), decision.file_bytes);
+    Ok(Retold { request: Prepared { origin, file, file_sha256, file_bytes, request }, untold, held })
+}
+
+/// A verified request without its payload, or without its causality; and the lane, where it follows from the payload.
+fn in_part(decision: &Decision, payload: Option<String>) -> Result<(Authentic, Option<Lane>), String> {
+    let is_there = payload.is_some();
+    let envelope = envelope(decision, payload.unwrap_or_default())
+        .ok_or("it names a key, and lacks a part of the envelope that the key verified")?;
+    let missing = "it names a key, and lacks a hash of what the key verified";
+    let (payload_hash, request_hash) = (decision.payload_hash.clone(), decision.request_hash.clone());
+    let (payload_hash, request_hash) = (payload_hash.ok_or(missing)?, request_hash.ok_or(missing)?);
+    let key_id = decision.key_id.clone().unwrap_or_default();
+    if is_there && envelope.payload_hash() != payload_hash {
+        return Err("`payload_hash` is not that of its payload".to_owned());
+    }
+    let bytes = decision.file_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.ok_or("it names a key, and not the size of its file")?;
+    let (body, lane) = match actions::find(&envelope.action) {
+        Some(rule) if !is_there && bytes <= rule.bytes_max => unread(decision, rule, bytes)?,
+        // What can be told without the payload is.
+        _ => (read_body(&envelope, bytes), None),
+    };
+    Ok((Authentic { envelope, key_id, payload_hash, request_hash, body }, lane))
+}
+
+/// What stands for a payload that the ledger does not hold: it was refused before that counted, or for itself.
+fn unread(
+    decision: &Decision,
+    rule: &'static ActionRule,
+    bytes: usize,
+) -> Result<(Result<Body, Refusal>, Option<Lane>), String> {
+    let refusal = Refusal {
+        code: decision.metadata.code.unwrap_or(Code::MalformedPayload),
+        message: decision.metadata.message.clone().unwrap_or_default(),
+    };
+    let is_large = bytes > MEMBER_BYTES_MAX;
+    Ok(match refusal.code {
+        // The limit is asked before the payload.
+        Code::RateLimited if is_large => (Ok(Body { rule, payload: Payload::Portfolio }), Some(rule.lane)),
+        Code::SignatureInvalid | Code::WrongSpool | Code::RequestIdConflict | Code::Internal => {
+            let by_class = rule.rate == Rate::ByClass && decision.lane == Lane::Protected;
+            let may_be = by_class || decision.lane == rule.lane || decision.lane == Lane::Ordinary;
+            (Err(refusal), Some(if may_be { decision.lane } else { rule.lane }))
+        }
+        // Told by the line that it repeats; where that has none either, it was no payload.
+        _ if decision.metadata.replay_of.is_some() || decision.payload_blob.is_some() => (Err(refusal), None),
+        Code::MalformedPayload if is_large => (Err(refusal), None),
+        _ => return Err("its payload is not kept, though it was decided on".to_owned()),
+    })
+}
+
+/// Bytes that are no verified request, and the hashes of an envelope that may be in them.
+fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String)>), String> {
+    let (code, message) = match (decision.metadata.code, &decision.metadata.message) {
+        (Some(code), Some(message)) => (code, message.clone()),
+        _ => return Err("no key verified it, and it is not refused".to_owned()),
+    };
+    let of_envelope = code == Code::SignatureInvalid;
+    let before_reading = matches!(
+        code,
+        Code::BadFileName
+            | Code::NotAFile
+            | Code::LinkedFile
+            | Code::Unreadable
+            | Code::TooLarge
+            | Code::MalformedJson
+            | Code::MalformedEnvelope
+            | Code::Internal
+    );
+    if !of_envelope && !before_reading {
+        return Err(format!(
+            "no key verified it, and it is refused as {code}, for what only a request can do"
+        ));
+    }
+    let envelope = envelope(decision, String::new());
+    if envelope.is_some() != of_envelope {
+        let what = if of_envelope { "lacks a part of" } else { "tells of" };
+        return Err(format!("it is refused as {code}, and {what} an envelope"));
+    }
+    if let Some(envelope) = &envelope {
+        let end = format!("`: the signature is not one of `{}` over this request", envelope.source);
+        if !(message.starts_with("file `") && message.ends_with(&Refusal::new(code, end).message)) {
+            return Err(format!("it is refused as {code} with other words than those"));
+        }
+    }
+    let hashes = decision.payload_hash.clone().zip(decision.request_hash.clone());
+    if hashes.is_some() != of_envelope {
+        return Err(format!("it is refused as {code}, and its hashes are not what such a line has"));
+    }
+    Ok((Unverified { envelope, refusal: Refusal { code, message } }, hashes))
 }
 
 /// Causality as its receipt tells of it, in the usual spellings: with what is not claimed left out, and with null for it.
@@ -139,12 +290,24 @@ fn causality(decision: &Decision) -> Vec<String> {
     vec![spelt(true, false), spelt(false, false), spelt(true, true), spelt(false, true)]
 }
 
-/// What the line itself says of look-ups: whether the council had room for a case, and whether a key was held.
+/// What the line itself says of look-ups that nothing else tells of: whether the council had room for a case, whether a
+/// key was held, how files of rules stood, and whether an earlier answer could be made again.
 pub fn recorded(decision: &Decision) -> Lookups {
     let was_full = |change: &Change| matches!(change, Change::Council(case::Change::CaseFull { .. }));
+    let message = decision.metadata.message.as_deref().unwrap_or_default();
+    let edited = |change: &Change| match change {
+        Change::Proposal(proposals::Change::Pended { proposed, .. }) => {
+            proposed.why_people.as_ref().is_some_and(|why| *why == proposals::being_edited(&proposed.path))
+        }
+        _ => false,
+    };
+    let is_lost = decision.metadata.code == Some(Code::Internal) && message.contains(ANSWER_LOST);
     Lookups {
         no_more_cases: decision.changes.iter().any(was_full),
         key_is_held: decision.changes.iter().any(|change| matches!(change, Change::KeyAdded(_))),
+        answer_is_lost: is_lost && decision.payload.is_none() && decision.payload_blob.is_none(),
+        rule_file_differs: decision.changes.iter().any(edited) || message.contains(proposals::EDITED),
+        only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),
         ..Lookups::default()
     }
 }

@@ -403,6 +403,11 @@ pub fn expiry(hold: &Hold) -> Refusal {
     Refusal::new(Code::ApprovalExpired, format!("nobody granted {} until {}", hold.id, hold.expires_at))
 }
 
+/// What is said of one that was granted after its bytes were lost.
+pub fn bytes_lost(hold: &Hold) -> Refusal {
+    Refusal::new(Code::Internal, format!("the bytes of {} are not in audit/blobs any more", hold.id))
+}
+
 /// Holds whose time has passed at `now`; none while the clock is not believed.
 pub fn expired(state: &state::State, now: Time) -> Vec<Hold> {
     if state.clock.fault.is_some() {

@@ -126,6 +126,9 @@ pub struct Lookups {
     pub citation: Option<(Docket, Option<CouncilRequest>)>,
 }
 
+/// What is said of an earlier answer that a blob is missing of.
+pub(super) const ANSWER_LOST: &str = "cannot be made again";
+
 /// Most fills in one answer.
 pub const FILLS_MAX: usize = 1000;
 
@@ -215,12 +218,36 @@ pub fn decide_granted(
     decided
 }
 
+/// What the ledger tells of a request besides what it holds of its bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Untold {
+    /// The lane, where the payload that it follows from is not kept.
+    pub lane: Option<Lane>,
+    /// The hashes of payload and request, where nothing verified them.
+    pub hashes: Option<(String, String)>,
+}
+
+/// Decides again a request that the ledger does not hold all of, as [`decide`] does, or as [`decide_granted`].
+pub fn decide_untold(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decided {
+    let granted = turn.granted;
+    let mut decided = decide_as_told(turn, request, untold);
+    if let Some(granted) = granted {
+        approvals::close(&mut decided.decision, granted);
+    }
+    decided
+}
+
 fn decide_turn(turn: Turn<'_>, request: &Prepared) -> Decided {
-    let lane = request.lane(turn.state);
+    decide_as_told(turn, request, &Untold::default())
+}
+
+fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decided {
+    let lane = untold.lane.unwrap_or_else(|| request.lane(turn.state));
     match &request.request {
         Err(unverified) => {
             let Unverified { envelope, refusal } = unverified.as_ref();
-            let hashes = envelope.as_ref().map(|e| (e.payload_hash(), e.request_hash()));
+            let of_envelope = || envelope.as_ref().map(|e| (e.payload_hash(), e.request_hash()));
+            let hashes = untold.hashes.clone().or_else(of_envelope);
             let mut decision = blank(&turn, request, lane, envelope.as_ref(), hashes);
             decision.kept = Some(kept(&turn, request));
             refuse(&mut decision, refusal);
@@ -368,7 +395,7 @@ pub(super) fn may_answer_by_id(
     }
     if let Some(seen) = turn.lookups.seen.as_ref().filter(|_| turn.lookups.answer_is_lost) {
         let what = format!(
-            "file `{}`: the stored answer in ledger line {} cannot be made again, audit/blobs lacks a part of it",
+            "file `{}`: the stored answer in ledger line {} {ANSWER_LOST}, audit/blobs lacks a part of it",
             request.file, seen.seq
         );
         return Err(Refusal::new(Code::Internal, what));

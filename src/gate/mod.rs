@@ -11,6 +11,7 @@ pub mod dead_man;
 pub mod decide;
 pub mod efficacy;
 pub mod elsewhere;
+pub mod events;
 pub mod exempt;
 pub mod facts;
 pub mod fired;

@@ -51,6 +51,9 @@ pub struct State {
     /// Heads of this log that people gave up: an older copy of it was gone on with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub given_up: Vec<Head>,
+    /// Version of the program that writes the lines.
+    #[serde(default)]
+    pub program: String,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -214,6 +217,11 @@ pub enum Change {
     },
     /// A person went on with an older copy of the log.
     HeadsGivenUp(GivenUp),
+    /// From here on another version of the program writes.
+    ProgramChanged {
+        /// Which.
+        version: String,
+    },
 }
 
 /// A ledger line that does not fit the state before it.
@@ -277,6 +285,7 @@ impl State {
                 self.rulebook = RulebookState { hash: hash.clone(), fault: None };
             }
             Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
+            Change::ProgramChanged { version } => self.program.clone_from(version),
         }
         Ok(())
     }

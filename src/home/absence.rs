@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::batch::{CHANGES_PER_LINE, Pending};
+use super::batch::Pending;
 use super::open::{Home, HomeError};
 use crate::gate::record::{Event, Record};
-use crate::gate::{Change, dead_man, outbox};
+use crate::gate::{Change, dead_man, events, outbox};
 use crate::wire::ids::Principal;
 use crate::wire::time::Time;
 
@@ -91,10 +91,9 @@ impl Home {
         self.look();
         if self.absence.looked_ms.is_some() && self.rulebook.safety.dead_man.is_some() {
             for (agent, unheard_ms) in self.unheard() {
-                let changes = dead_man::trip(&self.state, &self.rulebook, &agent, unheard_ms, now);
-                let note = format!("`{agent}` is not heard of: no entries of it until a heartbeat");
-                for part in changes.chunks(CHANGES_PER_LINE) {
-                    let changes = outbox::of_line(&self.state.book, part.to_vec(), now);
+                let (note, parts) = events::trip(&self.state, &self.rulebook, &agent, unheard_ms, now);
+                for part in parts {
+                    let changes = outbox::of_line(&self.state.book, part, now);
                     let event = Event { timestamp: now, note: note.clone(), changes };
                     self.push_event(pending, Record::DeadMan(event))?;
                 }
@@ -105,7 +104,7 @@ impl Home {
             let seq = self.next_seq(pending);
             let Some(changes) = dead_man::liquidate(&self.state, &self.rulebook, seq, now) else { break };
             let changes = outbox::of_line(&self.state.book, changes, now);
-            let note = "nobody is there for this position: it is closed at the market".to_owned();
+            let note = events::LIQUIDATED.to_owned();
             self.push_event(pending, Record::DeadMan(Event { timestamp: now, note, changes }))?;
         }
         Ok(())

@@ -13,7 +13,6 @@ use crate::gate::decide::{Decided, decide_granted};
 use crate::gate::prepare::{Origin, Refusal};
 use crate::gate::{Decision, Delivery, Lookups, Record, prepare};
 use crate::wire::approvals::HoldId;
-use crate::wire::code::Code;
 use crate::wire::time::Time;
 
 /// Folder of what waits for people, below the home.
@@ -58,8 +57,7 @@ impl Home {
         let bytes = blob(self.seams.disk.as_ref(), &hold.file_sha256)?;
         let origin = Origin::from_label(&hold.spool);
         let (Some(bytes), Some(origin)) = (bytes, origin) else {
-            let what = format!("the bytes of {} are not in audit/blobs any more", hold.id);
-            let refusal = Refusal::new(Code::Internal, what);
+            let refusal = approvals::bytes_lost(&hold);
             return self.push_end(pending, &hold, End::Granted, Some(by), refusal, now);
         };
         let name = hold.id.to_string();
@@ -67,7 +65,7 @@ impl Home {
         let request = prepare(&delivery, &self.state, &self.keyring, now);
         self.keyring.check()?;
         // Its id is used up by itself.
-        let found = self.look_up(pending, &request)?;
+        let found = self.look_up(pending, &request, now)?;
         let lookups = Lookups { seen: None, seen_in_spool: None, answer_is_lost: false, ..found };
         let seq = self.next_seq(pending);
         let granted = Granted { hold: &hold, by, remember };

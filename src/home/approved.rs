@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::batch::Pending;
 use super::open::{Home, HomeError};
-use crate::gate::Change;
+use crate::gate::events;
 use crate::gate::prepare::escaped;
-use crate::gate::proposals::{Approved, Approver, Change as Step, approve};
-use crate::gate::record::{Event, Record};
+use crate::gate::proposals::{Approver, Change as Step, approve};
+use crate::gate::record::Record;
 use crate::wire::ids::ProposalId;
 use crate::wire::signing::sha256_hex;
 use crate::wire::sshsig::{SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, Signed, Signers};
@@ -92,17 +92,13 @@ impl Home {
                 proposed.path
             )));
         }
-        let by = Approver::Signature { identity: identity.clone(), key: key.clone() };
-        let (step, note) = match approve(&self.rulebook, &proposed, by, sha256) {
-            Ok(Approved::Applied(step)) => {
-                (step, format!("{id} is applied: approved by {identity} with {key}"))
-            }
-            Ok(Approved::Again(why, step)) => (step, format!("{id} waits again: {}", why.message)),
+        let by = Approver::Signature { identity, key };
+        let event = match approve(&self.rulebook, &proposed, by.clone(), sha256) {
+            Ok(made) => events::approved(id, made, &by, now),
             Err(why) => return Ok(Err(why.message)),
         };
         let line = self.next_seq(pending);
-        let changes = vec![Change::Proposal(step)];
-        self.push_event(pending, Record::Proposal(Event { timestamp: now, note, changes }))?;
+        self.push_event(pending, Record::Proposal(event))?;
         self.put_applied_in_force(pending, line, now)?;
         Ok(Ok(()))
     }

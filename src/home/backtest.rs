@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::history::{Line, Past, each_decision};
+use super::history::{Line, each_decision};
 use super::open::{HomeError, Seams};
+use super::past::Past;
 use crate::gate::Decision;
 use crate::gate::fired::{Effects, Fate};
 use crate::gate::record::CheckRow;

@@ -10,7 +10,7 @@ use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
 use crate::gate::record::{Decision, Event, Published, Record, Status};
-use crate::gate::{Change, Decided, council, decide, elsewhere, outbox, prepare};
+use crate::gate::{Change, Decided, council, decide, elsewhere, events, outbox, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
 use crate::ledger::log::Location;
@@ -21,7 +21,6 @@ use crate::spool::publish::{self, Published as Put};
 use crate::spool::retire::{self, Done, Keep};
 use crate::state::fold::fold;
 use crate::state::{Snapshot, StoreError};
-use crate::trading::venue::paper;
 use crate::wire::answer::Answer;
 use crate::wire::code::Code;
 use crate::wire::signing::sha256_hex;
@@ -39,8 +38,6 @@ const OUTSTANDING_MAX: usize = 1024;
 const OUTSTANDING_ONE_SHOT: usize = 256;
 /// Most bytes of lines that one decision may write; market rows that fill more orders come in parts.
 const DECISION_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Most changes of a line that is about no request: many orders may end at once, and it has to fit.
-pub(super) const CHANGES_PER_LINE: usize = 100;
 /// A batch is closed when its lines have this many bytes.
 const BATCH_LINE_BYTES: usize = 1024 * 1024;
 
@@ -119,14 +116,11 @@ impl Home {
         }
         self.push_expiries(pending, now)?;
         self.push_approved(pending, now)?;
-        let mut day = paper::end_day(&self.state.book, now);
-        day.extend(paper::open_periods(&self.state.book, &self.rulebook, now));
-        let day: Vec<Change> = day.into_iter().map(Change::Book).collect();
-        for part in day.chunks(CHANGES_PER_LINE) {
-            let changes = outbox::of_line(&self.state.book, part.to_vec(), now);
+        for part in events::new_day(&self.state, &self.rulebook, now) {
+            let changes = outbox::of_line(&self.state.book, part, now);
             // An order at a venue that is ending already ends no second time.
             if !changes.is_empty() {
-                let note = "a new day".to_owned();
+                let note = events::NEW_DAY.to_owned();
                 self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
             }
         }
@@ -243,7 +237,7 @@ impl Home {
         reported: Option<Result<Reported, String>>,
         now: Time,
     ) -> Result<u64, HomeError> {
-        let lookups = Lookups { reported, ..self.look_up(pending, request)? };
+        let lookups = Lookups { reported, ..self.look_up(pending, request, now)? };
         let seq = self.next_seq(pending);
         let decided = decide(&self.state, &self.rulebook, request, &lookups, now, seq);
         let (decided, bodies) = match render(&decided) {
@@ -294,9 +288,14 @@ impl Home {
         Ok(())
     }
 
-    pub(super) fn look_up(&self, pending: &Pending, request: &Prepared) -> Result<Lookups, HomeError> {
+    pub(super) fn look_up(
+        &self,
+        pending: &Pending,
+        request: &Prepared,
+        now: Time,
+    ) -> Result<Lookups, HomeError> {
         let mut lookups = Lookups::default();
-        match self.fill_in(&mut lookups, pending, request) {
+        match self.fill_in(&mut lookups, pending, request, now) {
             // Nothing is decided on half of what there is to know.
             Err(HomeError::Ledger(LedgerError::Pruned(missing))) => lookups.pruned = Some(missing.files()),
             other => other?,
@@ -304,7 +303,13 @@ impl Home {
         Ok(lookups)
     }
 
-    fn fill_in(&self, lookups: &mut Lookups, pending: &Pending, request: &Prepared) -> Result<(), HomeError> {
+    fn fill_in(
+        &self,
+        lookups: &mut Lookups,
+        pending: &Pending,
+        request: &Prepared,
+        now: Time,
+    ) -> Result<(), HomeError> {
         let Ok(authentic) = &request.request else { return Ok(()) };
         let id = authentic.envelope.id.as_str();
         lookups.seen = self.store.seen(authentic.envelope.source.as_str(), id)?;
@@ -336,7 +341,7 @@ impl Home {
             lookups.lineage = self.store.lineage(query)?;
         }
         if let Some(query) = &needs.history {
-            lookups.history = Some(self.store.history(query, self.ledger_now())?);
+            lookups.history = Some(self.store.history(query, now)?);
         }
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;

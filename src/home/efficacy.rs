@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::history::{Line, Past, each_decision};
+use super::history::{Line, each_decision};
 use super::open::{HomeError, Seams};
+use super::past::Past;
 use crate::gate::actions::Lane;
 use crate::gate::efficacy::{Against, SAMPLE_MIN, TooLarge, Trades, Verdict, metric, verdict};
 use crate::gate::fired::{Fate, Fired, Tally, of_rows};

@@ -152,7 +152,7 @@ pub fn found_with(
         seal_key: hex(signer.seal.verifying_key().as_bytes()),
         nonce: hex(&seams.entropy.bytes32()?),
         rulebook: rulebook.hash.clone(),
-        program: env!("CARGO_PKG_VERSION").to_owned(),
+        program: crate::VERSION.to_owned(),
         changes: vec![Change::RulebookLoaded { hash: rulebook.hash }, Change::KeyAdded(key)],
     });
     let body = genesis.body().map_err(HomeError::Record)?;

@@ -14,8 +14,7 @@ use super::rotation::Pairs;
 use super::rulebook::{self, Watched};
 use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
-use crate::gate::state::ClockFault;
-use crate::gate::{Change, State, outbox};
+use crate::gate::{Change, State, events, outbox};
 use crate::host::clock::Clock;
 use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
@@ -401,6 +400,7 @@ impl Home {
         }
         pairs.settle(home.keyring(), &home.ledger)?;
         let now = home.ledger_now();
+        home.check_program_at_start(now);
         let rules = home.look_at_rules(now, true)?;
         home.events.extend(rules);
         Ok(home)
@@ -515,12 +515,16 @@ impl Home {
         if !stepped || self.state.clock.fault.is_some() || self.state.clock.accepted {
             return None;
         }
-        let fault = ClockFault { from: last, to: machine };
-        let note = format!(
-            "the machine's clock stepped from {last} to {machine}: no entries until a person accepts it"
-        );
-        let changes = vec![Change::ClockFaulted(fault)];
-        Some(Record::ClockStep(Event { timestamp: last.max(machine), note, changes }))
+        Some(Record::ClockStep(events::clock_step(last, machine)))
+    }
+
+    /// Who decides a line differently than it was decided has to know by which version that was.
+    fn check_program_at_start(&mut self, now: Time) {
+        let before = &self.state.program;
+        if before == crate::VERSION {
+            return;
+        }
+        self.events.push(Record::Start(events::program_changed(before, crate::VERSION, now)));
     }
 
     fn check_clock_at_start(&mut self) {

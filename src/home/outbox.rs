@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::open::{Home, HomeError};
 use crate::gate::record::{Event, Record};
-use crate::gate::{Change, outbox};
+use crate::gate::{Change, events, outbox};
 use crate::spool::publish::Published as Put;
 use crate::trading::order::{Instruction, Verb};
 use crate::wire::amount::Amount;
@@ -49,7 +49,7 @@ impl Home {
             if changes.is_empty() {
                 return Ok(());
             }
-            let note = "what bridges were still to be told".to_owned();
+            let note = events::OWED.to_owned();
             self.push_event(pending, Record::Tick(Event { timestamp: now, note, changes }))?;
         }
     }

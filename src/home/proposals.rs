@@ -10,10 +10,10 @@ use std::sync::Arc;
 use super::batch::Pending;
 use super::open::{Home, HomeError};
 use super::rulebook;
-use crate::gate::Change;
 use crate::gate::decide::{Lookups, Needs};
 use crate::gate::proposals::{Change as Step, Ended, Proposed, pending_file, result_file};
-use crate::gate::record::{Event, Record};
+use crate::gate::record::Record;
+use crate::gate::{Change, events};
 use crate::rules::yaml::RULE_FILE_BYTES_MAX;
 use crate::spool::publish::Published as Put;
 use crate::state::StoreError;
@@ -135,10 +135,8 @@ impl Home {
         let record = index.and_then(|index| pending.records.get(index));
         let made: Vec<(ProposalId, String, Option<String>, String)> = record
             .iter()
-            .flat_map(|record| applied(record.changes()))
-            .map(|(proposed, hash)| {
-                (proposed.proposal_id, proposed.path.clone(), proposed.new.clone(), hash.to_owned())
-            })
+            .flat_map(|record| events::applied(record.changes()))
+            .map(|(id, path, new, hash)| (id, path.to_owned(), new.map(str::to_owned), hash.to_owned()))
             .collect();
         for (id, path, text, hash) in made {
             let book = self.rulebook.with_rule(&path, text.as_deref())?;
@@ -147,9 +145,8 @@ impl Home {
             }
             rulebook::keep(self.seams.disk.as_ref(), &book.files)?;
             self.rulebook = book;
-            let note = format!("rulebook {hash} is in force: `{path}` by {id}");
-            let changes = vec![Change::RulebookLoaded { hash }];
-            self.push_event(pending, Record::Rulebook(Event { timestamp: now, note, changes }))?;
+            let event = events::rulebook_loaded(&hash, Some((&path, id)), now);
+            self.push_event(pending, Record::Rulebook(event))?;
         }
         Ok(())
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::open::{Home, HomeError};
-use crate::gate::Change;
-use crate::gate::record::{Event, Record};
+use crate::gate::events;
+use crate::gate::record::Record;
 use crate::host::disk::{self, Disk, Mode};
 use crate::rules::load::{HALT_FILE, RuleSource};
 use crate::rules::rates::Rates;
@@ -178,7 +178,7 @@ impl Home {
         if !at_once && monotonic_ms.saturating_sub(self.watched.since_ms) < SETTLE_MS {
             return Ok(Vec::new());
         }
-        let (note, change) = match loaded {
+        let event = match loaded {
             Ok((_, book)) if book.hash == self.state.rulebook.hash && self.state.rulebook.fault.is_none() => {
                 return Ok(Vec::new());
             }
@@ -188,15 +188,12 @@ impl Home {
                 self.rulebook = book;
                 self.open_agent_spools()?;
                 self.ask_again()?;
-                (format!("rulebook {hash} is in force"), Change::RulebookLoaded { hash })
+                events::rulebook_loaded(&hash, None, now)
             }
             Err(fault) if self.state.rulebook.fault.as_ref() == Some(&fault) => return Ok(Vec::new()),
-            Err(fault) => {
-                let note = "the rule files cannot be used: entries are refused, exits go on under the last good rulebook";
-                (note.to_owned(), Change::RulebookFaulted { fault })
-            }
+            Err(fault) => events::rulebook_faulted(&fault, now),
         };
-        Ok(vec![Record::Rulebook(Event { timestamp: now, note, changes: vec![change] })])
+        Ok(vec![Record::Rulebook(event)])
     }
 
     /// The event line of the halt file, if that changed. A file that cannot be looked for counts as there.
@@ -206,8 +203,6 @@ impl Home {
         if present == self.state.halts.file {
             return None;
         }
-        let note = if present { "rules/HALT is there: no entries" } else { "rules/HALT is gone" };
-        let changes = vec![Change::HaltFile { present }];
-        Some(Record::Halt(Event { timestamp: now, note: note.to_owned(), changes }))
+        Some(Record::Halt(events::halt_file(present, now)))
     }
 }

@@ -122,19 +122,42 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
         }
         state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
     }
-    state.tick(record.timestamp());
-    if let Record::Decision(decision) = record {
-        if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
-            state.rates.count(source, bucket, decision.timestamp);
-        }
-        if let Some(source) = decision.is_sign_of_life_of() {
-            state.dead_man.hear(source);
-        }
-        if let Some(of_line) = history::of_line(decision) {
-            store.insert_history(seq, decision.timestamp, of_line)?;
-        }
+    note_line(state, record);
+    if let Record::Decision(decision) = record
+        && let Some(of_line) = history::of_line(decision)
+    {
+        store.insert_history(seq, decision.timestamp, of_line)?;
     }
     Ok(())
+}
+
+/// Applies line `seq` to the state alone.
+///
+/// # Errors
+/// [`FoldFailure::State`].
+pub fn fold_state(state: &mut State, seq: u64, record: &Record) -> Result<(), FoldFailure> {
+    for change in record.changes() {
+        state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
+    }
+    note_line(state, record);
+    Ok(())
+}
+
+/// What a line does to the state besides its changes.
+fn note_line(state: &mut State, record: &Record) {
+    state.tick(record.timestamp());
+    match record {
+        Record::Genesis(genesis) => state.program.clone_from(&genesis.program),
+        Record::Decision(decision) => {
+            if let (Some(bucket), Some(source)) = (decision.rate, &decision.source) {
+                state.rates.count(source, bucket, decision.timestamp);
+            }
+            if let Some(source) = decision.is_sign_of_life_of() {
+                state.dead_man.hear(source);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The id that this decision used up in its spool. A request answered again in another spool than its

@@ -4,7 +4,7 @@ use serde_json::json;
 use spoolgate::gate::proposals::{Change as Step, Proposed};
 use spoolgate::home::Home;
 use spoolgate::home::read::read;
-use spoolgate::home::replay::{Replay, replay};
+use spoolgate::home::rehearsal::{Rehearsal, rehearse};
 
 use super::common::desk::{failed, order};
 use super::common::spoolgate;
@@ -17,12 +17,12 @@ fn buys(gate: &Gate, home: &mut Home, sizes: &[(&str, &str)]) {
     }
 }
 
-fn over(gate: &Gate, until: u64, proposed: &Proposed, lines: u64) -> Replay {
+fn over(gate: &Gate, until: u64, proposed: &Proposed, lines: u64) -> Rehearsal {
     let view = read(gate.root.path(), &gate.seams()).unwrap();
     let before = view.rulebook_of(&proposed.base).unwrap();
     let after = before.with_rule(&proposed.path, proposed.new.as_deref()).unwrap();
     let books = (&before, &after);
-    replay(gate.root.path(), &gate.seams(), books, (until, lines), &mut |_| {}).unwrap()
+    rehearse(gate.root.path(), &gate.seams(), books, (until, lines), &mut |_| {}).unwrap()
 }
 
 #[test]

@@ -10,6 +10,7 @@ use spoolgate::gate::prepare::Origin;
 use spoolgate::gate::record::{Record, Ruling};
 use spoolgate::home::backtest::{Options, backtest};
 use spoolgate::home::open::Parts;
+use spoolgate::home::replay;
 use spoolgate::home::{Home, HomeError, Seams, layout};
 use spoolgate::host::clock::Clock;
 use spoolgate::host::entropy::SeededEntropy;
@@ -553,6 +554,7 @@ impl Life {
         drop(again);
         // What follows reads in two threads, in whatever order they come to it.
         self.tally.trace = self.disk.trace();
+        self.recomputed_it_is_the_same()?;
         self.decided_again_it_is_the_same()
     }
 
@@ -571,6 +573,17 @@ impl Life {
         );
         let unsure: Vec<_> = report.not_again.keys().filter(|why| !NOT_DECIDED.contains(why)).collect();
         ensure!(unsure.is_empty(), "not decided again: {unsure:?}");
+        Ok(())
+    }
+
+    /// Every line recomputed from the audit folder alone comes to the same bytes, and every line is accounted for.
+    fn recomputed_it_is_the_same(&self) -> Result<(), String> {
+        let options = replay::Options { threads: 3, ..replay::Options::default() };
+        let report = replay::replay(self.disk.clone(), Path::new("audit"), &options, &mut |_| {})
+            .map_err(|error| format!("replaying: {error}"))?;
+        ensure!(report.is_same(), "replaying: {report:#?}");
+        let counted: u64 = report.rows.iter().map(|row| row.lines).sum();
+        ensure!(counted == report.lines, "of {} lines {counted} are counted", report.lines);
         Ok(())
     }
 }

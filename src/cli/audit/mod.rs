@@ -7,6 +7,7 @@ mod consistency;
 mod lines;
 mod prove;
 mod receipts;
+mod replay;
 mod rotate;
 mod show;
 mod tail;
@@ -68,6 +69,11 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
     )]
     AcceptRollback(accept_rollback::Args),
+    /// Recompute every decision and answer from the first line on, and compare byte for byte.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit replay\n  spoolgate audit replay /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  spoolgate --format json audit replay | jq .first\n\nNothing is read but the audit folder (and FILES of --answers). Every line is counted in one row of the table. Exit code\n5 if a line differs, an answer was changed, or a blob or rulebook that is needed is missing."
+    )]
+    Replay(replay::Args),
 }
 
 /// Runs a command.
@@ -82,5 +88,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Consistency(args) => consistency::run(home, args, output),
         Command::Rotate(args) => rotate::run(home, args, output),
         Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
+        Command::Replay(args) => replay::run(home, args, output),
     }
 }

@@ -5,8 +5,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::judging::{Judged, Wanted, judged, wanted, wanted_again, why_people};
 use super::{
-    Approver, Change, Found, Kind, Note, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed, Shown, pending_file,
-    words,
+    Approver, Change, EDITED, Found, Kind, Note, ONLY_SIGNATURES, PENDING_MAX, PENDING_OF_ONE_MAX, Proposed,
+    Shown, being_edited, pending_file, words,
 };
 use crate::gate;
 use crate::gate::handle::{Judged as Answered, Outcome, Turn};
@@ -124,7 +124,7 @@ impl Turn<'_> {
             return Some("the rule files cannot be used".to_owned());
         }
         if self.lookups.rule_file_differs {
-            return Some(format!("`{}` is being edited", wanted.path));
+            return Some(being_edited(&wanted.path));
         }
         why_people(self.rules, by, wanted, judged)
     }
@@ -170,7 +170,7 @@ impl Turn<'_> {
         let proposed = self.pending(asked.id)?;
         if self.lookups.only_signatures_approve {
             let what = format!(
-                "rules/approvers is there: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` beside it",
+                "{ONLY_SIGNATURES}: `{0}.yaml` counts in proposals/approved, with `{0}.yaml.sig` beside it",
                 asked.id
             );
             return Err(Refusal::new(Code::NotPermitted, what));
@@ -277,10 +277,7 @@ impl Turn<'_> {
             return Err(Refusal::new(Code::RulebookInvalid, format!("rule file {fault}")));
         }
         if self.lookups.rule_file_differs {
-            let what = format!(
-                "`{}` is being edited: it is not what the rulebook in force holds; wait until it is loaded, or undo it",
-                proposed.path
-            );
+            let what = format!("`{}` {EDITED}; wait until it is loaded, or undo it", proposed.path);
             return Err(Refusal::new(Code::StateConflict, what));
         }
         Ok(())

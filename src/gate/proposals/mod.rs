@@ -31,6 +31,16 @@ pub const OWN_RULES_MAX: usize = 64;
 /// that is tried.
 pub const OWN_SEARCHES_MAX: usize = 16;
 
+/// What is said of a rule's file that is not what the rulebook in force holds.
+pub(super) const EDITED: &str = "is being edited: it is not what the rulebook in force holds";
+/// What is said where a request does not approve, because only signatures do.
+pub(super) const ONLY_SIGNATURES: &str = "rules/approvers is there";
+
+/// Why a person decides while a rule's file is not what the rulebook in force holds.
+pub(super) fn being_edited(path: &str) -> String {
+    format!("`{path}` is being edited")
+}
+
 /// What is proposed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -186,6 +196,17 @@ pub enum Approver {
         /// The key's SHA256 fingerprint.
         key: String,
     },
+}
+
+impl Approver {
+    /// In words.
+    pub fn in_words(&self) -> String {
+        match self {
+            Approver::Proof => "proof".to_owned(),
+            Approver::Person(name) => name.to_string(),
+            Approver::Signature { identity, key } => format!("{identity} with {key}"),
+        }
+    }
 }
 
 /// A step of a proposal.

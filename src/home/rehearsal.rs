@@ -16,7 +16,7 @@ pub const LINES: u64 = 1000;
 
 /// What came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Replay {
+pub struct Rehearsal {
     /// Requests among the lines that rules may be asked of.
     pub requests: u64,
     /// Those that were decided again, under both rulebooks.
@@ -31,7 +31,7 @@ pub struct Replay {
     pub reason_changed: u64,
 }
 
-impl Replay {
+impl Rehearsal {
     /// Requests of another fate.
     pub fn flipped(&self) -> u64 {
         self.newly_refused.saturating_add(self.newly_held).saturating_add(self.newly_accepted)
@@ -39,7 +39,7 @@ impl Replay {
 
     /// In words, one line.
     pub fn in_words(&self) -> String {
-        let Replay { requests, again, newly_refused, newly_held, newly_accepted, reason_changed } = self;
+        let Rehearsal { requests, again, newly_refused, newly_held, newly_accepted, reason_changed } = self;
         let untold = match requests.saturating_sub(*again) {
             0 => String::new(),
             count => format!("; {count} more cannot be decided again"),
@@ -57,35 +57,35 @@ impl Replay {
 ///
 /// # Errors
 /// [`HomeError`].
-pub fn replay(
+pub fn rehearse(
     root: &Path,
     seams: &Seams,
     (before, after): (&Rulebook, &Rulebook),
     (until, lines): (u64, u64),
     progress: &mut dyn FnMut(u64),
-) -> Result<Replay, HomeError> {
+) -> Result<Rehearsal, HomeError> {
     let among = until.saturating_sub(lines)..until;
-    let mut replay = Replay::default();
+    let mut rehearsal = Rehearsal::default();
     each_decision(root, seams, progress, &mut |past, line| {
         // Others come out alike, but for proposals: those are about the rulebook itself.
         let action = line.decision.action.as_deref().and_then(actions::find);
         if !among.contains(&line.seq) || action.is_none_or(|action| action.rules_apply == Rules::No) {
             return Ok(());
         }
-        replay.requests = replay.requests.saturating_add(1);
+        rehearsal.requests = rehearsal.requests.saturating_add(1);
         let Ok(request) = &line.request else { return Ok(()) };
         let was = past.decide_under(before, line, request)?.decision;
         let is = past.decide_under(after, line, request)?.decision;
-        replay.again = replay.again.saturating_add(1);
+        rehearsal.again = rehearsal.again.saturating_add(1);
         let counter = match compare(&was, &is) {
             None => return Ok(()),
-            Some(Flip::NewlyRefused) => &mut replay.newly_refused,
-            Some(Flip::NewlyHeld) => &mut replay.newly_held,
-            Some(Flip::NewlyAccepted) => &mut replay.newly_accepted,
-            Some(Flip::ReasonChanged) => &mut replay.reason_changed,
+            Some(Flip::NewlyRefused) => &mut rehearsal.newly_refused,
+            Some(Flip::NewlyHeld) => &mut rehearsal.newly_held,
+            Some(Flip::NewlyAccepted) => &mut rehearsal.newly_accepted,
+            Some(Flip::ReasonChanged) => &mut rehearsal.reason_changed,
         };
         *counter = counter.saturating_add(1);
         Ok(())
     })?;
-    Ok(replay)
+    Ok(rehearsal)
 }

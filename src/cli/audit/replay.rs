@@ -1,0 +1,165 @@
+//! `audit replay`: the table of what became of every line, and the first that differs.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use spoolgate::home::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::ledger::segment;
+use spoolgate::wire::code::Exit;
+use walkdir::WalkDir;
+
+use crate::cli::output::{self, Output};
+
+/// What to replay, and how.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The audit folder; absent: that of the home.
+    dir: Option<PathBuf>,
+    /// How many threads; absent: one a core, at most 8. The outcome is the same with any number.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
+    threads: Option<u16>,
+    /// A folder of answers, as spool/out: each file must be what its line answers.
+    #[arg(long, value_name = "DIR")]
+    answers: Option<PathBuf>,
+}
+
+/// Most threads unasked.
+const THREADS_DEFAULT_MAX: usize = 8;
+/// Bytes from which on there is a bar: less takes no time.
+const BAR_BYTES_MIN: u64 = 4 * 1024 * 1024;
+
+/// Runs it.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
+    let disk = RealDisk::open(&dir).with_context(|| {
+        format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+    })?;
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from).min(THREADS_DEFAULT_MAX);
+    let options = Options {
+        threads: args.threads.map_or_else(cores, usize::from),
+        answers: args.answers.as_deref().map(answer_files).transpose()?,
+    };
+    let bar = bar(&dir);
+    let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| bar.set_position(done));
+    bar.finish_and_clear();
+    let report = report?;
+    if output.is_json() {
+        output.json(&report)?;
+    } else {
+        print(&report, output)?;
+    }
+    Ok(if report.is_same() { Exit::Success } else { Exit::LedgerCorrupt })
+}
+
+fn answer_files(dir: &Path) -> Result<AnswerFiles> {
+    let mut files = AnswerFiles::default();
+    for entry in WalkDir::new(dir).follow_links(false) {
+        let entry = entry.with_context(|| format!("--answers `{}`", dir.display()))?;
+        if entry.file_type().is_file() {
+            let name = entry.path().strip_prefix(dir).unwrap_or(entry.path());
+            let bytes = fs::read(entry.path()).with_context(|| format!("`{}`", entry.path().display()))?;
+            files.insert(&name.to_string_lossy(), &bytes);
+        }
+    }
+    Ok(files)
+}
+
+/// A bar over the bytes of the log, drawn on a terminal only.
+fn bar(dir: &Path) -> ProgressBar {
+    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
+    let logs =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("log-")));
+    let total: u64 = logs.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
+    let bar = if total > BAR_BYTES_MIN { ProgressBar::new(total) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec} {eta}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn print(report: &Report, output: &Output) -> Result<()> {
+    let Report { lines, decisions, answers, differences, missing, .. } = report;
+    let verdict = if report.is_same() { "the same, byte for byte" } else { "NO" };
+    let rows = [
+        ("log", report.origin.clone()),
+        ("lines", format!("{lines}, of which {decisions} are decisions")),
+        ("answers", format!("{answers} made again")),
+        ("differ", differences.to_string()),
+        ("missing", missing.to_string()),
+        ("replayed", verdict.to_owned()),
+    ];
+    let rows: Vec<Vec<String>> = rows.into_iter().map(|(name, what)| vec![name.to_owned(), what]).collect();
+    output.table(&["replay", ""], &[], &rows)?;
+    let rows: Vec<Vec<String>> = report
+        .rows
+        .iter()
+        .map(|row| vec![row.lines.to_string(), class(row.class).to_owned(), row.what.clone()])
+        .collect();
+    output.table(&["lines", "became", "what"], &["lines"], &rows)?;
+    for name in &report.missing_files {
+        output.line(&output::plain(&format!("MISSING  {name}, or it does not hash to its name")))?;
+    }
+    for seq in &report.unanswered {
+        output.line(&format!("NO ANSWER  can be made from line {seq}"))?;
+    }
+    if let Some(why) = &report.broken {
+        output.line(&output::plain(&format!("BROKEN  {why}; what follows was not recomputed")))?;
+    }
+    if let Some(first) = &report.first {
+        print_difference(first, output)?;
+    }
+    report.files.as_ref().map_or(Ok(()), |files| print_files(files, output))
+}
+
+fn class(class: Class) -> &'static str {
+    match class {
+        Class::Recomputed => "recomputed, the same",
+        Class::Record => "checked as a record of an input",
+        Class::NotAgain => "cannot be recomputed",
+        Class::Differs => "DIFFER",
+        Class::Unreached => "not reached",
+    }
+}
+
+fn print_difference(first: &Difference, output: &Output) -> Result<()> {
+    let Difference { line, kind, written_by, recomputed_by, .. } = first;
+    let of = first.request_id.as_ref().map(|id| format!(" of request `{id}`")).unwrap_or_default();
+    let at = first.offset.map(|offset| format!(" from byte {offset} on")).unwrap_or_default();
+    output.line(&output::plain(&format!("DIFFERS  line {line}, a `{kind}`{of},{at} is the first")))?;
+    if let Some(why) = &first.why {
+        output.line(&output::plain(&format!("  {why}")))?;
+    }
+    if let Some(member) = &first.member {
+        let shown = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+        output.line(&output::plain(&format!("  member      {member}")))?;
+        output.line(&output::plain(&format!("  recorded    {}", shown(&first.recorded))))?;
+        output.line(&output::plain(&format!("  recomputed  {}", shown(&first.recomputed))))?;
+    }
+    let words = if written_by == recomputed_by {
+        format!("decided and recomputed by version {recomputed_by}: the line is not what this program writes")
+    } else {
+        format!(
+            "decided by version {written_by}, recomputed by {recomputed_by}: another program version decided this; run it \
+             with that version to tell a change of program from tampering"
+        )
+    };
+    output.line(&output::plain(&format!("  {words}")))
+}
+
+fn print_files(files: &AnswersReport, output: &Output) -> Result<()> {
+    let AnswersReport { same, changed, missing, unknown, .. } = files;
+    output.line(&format!(
+        "answers: {same} files are the same, {changed} were changed, {unknown} answer nothing; of {missing} lines there is none"
+    ))?;
+    for name in &files.changed_files {
+        output.line(&output::plain(&format!("CHANGED  {name}")))?;
+    }
+    for name in &files.unknown_files {
+        output.line(&output::plain(&format!("ANSWERS NOTHING  {name}")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,321 @@
+//! Decision lines, with the market lines in front of them: decided again, on what was known then.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Class;
+use super::recompute::{BLOB_LOST, Expected, Recompute, Should};
+use super::scout::{Item, Known, OfDecision};
+use crate::gate::again::{Held, NotAgain};
+use crate::gate::approvals::{self, End, Granted, Hold, Resolution, Verdict};
+use crate::gate::decide::{Untold, decide_untold};
+use crate::gate::handle::Turn;
+use crate::gate::record::CaseDecision;
+use crate::gate::{Decided, Decision, Prepared};
+use crate::home::batch::{BLOBS_DIR, blob, refuse_instead, render};
+use crate::home::cases;
+use crate::home::open::HomeError;
+use crate::rules::Rulebook;
+use crate::wire::code::Code;
+
+/// Lines that should stand there: their bodies in order, with what the decision is.
+struct Made {
+    decided: Decided,
+    bodies: Vec<String>,
+    class: Class,
+    what: Cow<'static, str>,
+}
+
+impl<'a> Recompute<'a> {
+    /// A decision, and the market lines `held` in front of it.
+    pub(super) fn decision(
+        &mut self,
+        item: &'a Item,
+        decision: &Decision,
+        held: &[&'a Item],
+    ) -> Result<(), HomeError> {
+        self.report.decisions = self.report.decisions.saturating_add(1);
+        let expected = self.next_expected(Some(decision.timestamp));
+        let (Some(rules), Known::Decision(known)) = (item.rules.clone(), &item.known) else {
+            self.report.missing.extend(item.lost.iter().cloned());
+            let why = "its rulebook is lost";
+            held.iter().chain([&item]).for_each(|line| {
+                self.note(line, Should::Unknown(why.into()));
+            });
+            return Ok(());
+        };
+        let made = match expected {
+            Some(Expected::End(resolution)) => self.end(item, decision, known, &rules, held, &resolution),
+            Some(_) => {
+                self.expected.clear();
+                Err(Should::NotBe("another line should stand here".to_owned()))
+            }
+            None if decision.hold.is_some() => self.expiry(item, decision, &rules),
+            None => self.again(item, decision, known, &rules, held),
+        };
+        match made {
+            Err(should) => {
+                if matches!(should, Should::Unknown(_)) {
+                    self.report.missing.extend(item.lost.iter().cloned());
+                }
+                held.iter().for_each(|rows| {
+                    self.note(rows, Should::NotBe("its decision differs".to_owned()));
+                });
+                self.note(item, should);
+            }
+            Ok(made) => self.compare(item, decision, known, &rules, held, made)?,
+        }
+        Ok(())
+    }
+
+    fn compare(
+        &mut self,
+        item: &'a Item,
+        decision: &Decision,
+        known: &OfDecision,
+        rules: &Arc<Rulebook>,
+        held: &[&'a Item],
+        made: Made,
+    ) -> Result<(), HomeError> {
+        let Made { decided, bodies, class, what } = made;
+        let markets = decided.market.len();
+        let is_same = markets == held.len()
+            && held.iter().zip(&bodies).all(|(rows, body)| rows.body == *body)
+            && bodies.get(markets) == Some(&item.body);
+        if !is_same && !item.lost.is_empty() {
+            self.report.missing.extend(item.lost.iter().cloned());
+            held.iter().chain([&item]).for_each(|line| {
+                self.note(line, Should::Unknown(BLOB_LOST.into()));
+            });
+            return Ok(());
+        }
+        let not_causality = matches!(&known.retold, Ok(retold) if retold.held == Held::NotCausality);
+        if !is_same && not_causality {
+            held.iter().chain([&item]).for_each(|line| {
+                self.note(line, Should::Unknown(NotAgain::NotWhole.as_str().into()));
+            });
+            return Ok(());
+        }
+        let mut bodies = bodies.into_iter();
+        for rows in held {
+            let should = match bodies.next().filter(|_| markets == held.len()) {
+                Some(body) => Should::Be { body, class: Class::Recomputed, what: "market".into() },
+                None => {
+                    Should::NotBe(format!("the decision has {markets} lines of rows, not {}", held.len()))
+                }
+            };
+            self.note(rows, should);
+        }
+        if markets != held.len() {
+            let why = format!("its rows have {markets} lines, and {} stand in front of it", held.len());
+            self.note(item, Should::NotBe(why));
+            return Ok(());
+        }
+        let body = bodies.next().unwrap_or_default();
+        let is_granted = decision.hold.is_some();
+        if !self.note(item, Should::Be { body, class, what }) {
+            return Ok(());
+        }
+        self.answer(item, decision, known, &decided)?;
+        if let Some(body) = bodies.next() {
+            self.expected.push_back(Expected::Line { kind: "council", body, what: "council" });
+        }
+        // What a granted request would resolve or apply in turn is left to its own answer.
+        if !is_granted {
+            let resolves = decided.resolves.filter(|resolution| {
+                let held = self.state.approvals.get(resolution.hold);
+                held.is_some()
+            });
+            self.expected.extend(resolves.map(Expected::End));
+            self.expect_applied(rules, &decided.decision.changes, decision.timestamp)?;
+        }
+        Ok(())
+    }
+
+    /// Any decision but the end of a hold.
+    fn again(
+        &self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+        rules: &Rulebook,
+        held: &[&Item],
+    ) -> Result<Made, Should> {
+        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.clone()))?;
+        let (decided, bodies) =
+            self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, None)?;
+        let (class, what) = match (retold.held, decision.metadata.replay_of, decision.metadata.code) {
+            (Held::Refusal, _, code) if decision.key_id.is_none() => {
+                let code = code.map_or("", Code::name);
+                (Class::NotAgain, Cow::Owned(format!("{}: {code}", NotAgain::NoSignature.as_str())))
+            }
+            (Held::Refusal, ..) => (Class::NotAgain, "its payload is not kept: it was no payload".into()),
+            (_, Some(_), _) => (Class::Recomputed, "decision, an answer repeated".into()),
+            (_, _, Some(Code::RequestIdConflict)) => {
+                (Class::Recomputed, "decision, an id used before".into())
+            }
+            (Held::Enough, ..) => (Class::Recomputed, "decision, refused before its payload counted".into()),
+            _ => (Class::Recomputed, "decision".into()),
+        };
+        Ok(Made { decided, bodies, class, what })
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what one decision reads")]
+    fn decided(
+        &self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+        rules: &Rulebook,
+        held: &[&Item],
+        request: &Prepared,
+        untold: &Untold,
+        granted: Option<Granted<'_>>,
+    ) -> Result<(Decided, Vec<String>), Should> {
+        let seq = held.first().map_or(item.seq, |rows| rows.seq);
+        let (lookups, now) = (&known.lookups, decision.timestamp);
+        let turn = Turn { state: &self.state, rules, lookups, now, seq, granted };
+        let decided = decide_untold(turn, request, untold);
+        match render(&decided) {
+            Ok(bodies) => Ok((decided, bodies)),
+            Err(why) => {
+                let decided = decide_untold(turn, &refuse_instead(request, why), untold);
+                let bodies = render(&decided).map_err(Should::NotBe)?;
+                Ok((decided, bodies))
+            }
+        }
+    }
+
+    /// The end of a hold that time brought about.
+    fn expiry(&self, item: &Item, decision: &Decision, rules: &Rulebook) -> Result<Made, Should> {
+        let expired = approvals::expired(&self.state, decision.timestamp);
+        let Some(hold) = expired.first() else {
+            return Err(Should::NotBe("nobody has ended a hold, and the time of none has passed".to_owned()));
+        };
+        ended(item, decision, rules, hold, End::Expired, None, approvals::expiry(hold))
+    }
+
+    /// The end of a hold that the line before brought about.
+    fn end(
+        &self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+        rules: &Rulebook,
+        held: &[&Item],
+        resolution: &Resolution,
+    ) -> Result<Made, Should> {
+        let Resolution { hold, by, verdict } = resolution;
+        let Some(hold) = self.state.approvals.get(*hold) else {
+            return Err(Should::NotBe(format!("{hold} is not held any more")));
+        };
+        let remember = match verdict {
+            Verdict::Denied { reason } => {
+                let refusal = approvals::denial(by, reason.as_deref());
+                return ended(item, decision, rules, hold, End::Denied, Some(by), refusal);
+            }
+            Verdict::Granted { remember } => *remember,
+        };
+        let granted = Some(Granted { hold, by, remember });
+        if let Some(request) = &known.unverified {
+            let untold = Untold::default();
+            let (decided, bodies) =
+                self.decided(item, decision, known, rules, held, request, &untold, granted)?;
+            let what = "decision, a hold granted whose key had ended".into();
+            return Ok(Made { decided, bodies, class: Class::Recomputed, what });
+        }
+        if decision.key_id.is_none() {
+            // Whether the bytes could be read then is an input.
+            let mut made =
+                ended(item, decision, rules, hold, End::Granted, Some(by), approvals::bytes_lost(hold))?;
+            (made.class, made.what) = (Class::Record, "a hold granted whose bytes were lost".into());
+            return Ok(made);
+        }
+        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.clone()))?;
+        let (decided, bodies) =
+            self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, granted)?;
+        Ok(Made { decided, bodies, class: Class::Recomputed, what: "decision, a hold granted".into() })
+    }
+
+    /// Makes the answer again, from the line and from what was recomputed.
+    fn answer(
+        &mut self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+        decided: &Decided,
+    ) -> Result<(), HomeError> {
+        for (digest, _) in &decided.blobs {
+            if blob(self.disk, digest)?.is_none() {
+                self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
+            }
+        }
+        let original = match (decision.metadata.replay_of, &known.original) {
+            (Some(_), Some(original)) => original,
+            (Some(_), None) => return Ok(()),
+            (None, _) => decision,
+        };
+        let of = |line: &Decision| -> Result<Option<Vec<u8>>, HomeError> {
+            let data = line.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+            if data.is_none() && line.data_blob.is_some() {
+                return Ok(None);
+            }
+            Ok(line.answer(data.as_deref()).ok().map(|answer| answer.to_bytes()))
+        };
+        let Some(recorded) = of(original)? else {
+            if original.data_blob.is_none() {
+                self.note_unanswered(item);
+            }
+            return Ok(());
+        };
+        if let (None, Some(digest)) = (decision.metadata.replay_of, &decided.decision.data_blob) {
+            let own =
+                decided.blobs.iter().find(|(name, _)| name == digest).map(|(_, bytes)| bytes.as_slice());
+            let answer = decided.decision.answer(own).map(|answer| answer.to_bytes());
+            if answer.as_ref() != Ok(&recorded) {
+                self.note_unanswered(item);
+                return Ok(());
+            }
+        }
+        self.report.answers = self.report.answers.saturating_add(1);
+        if let Some(files) = self.answers {
+            files.note(&mut self.report.answered, item.seq, &decision.answer, &recorded);
+        }
+        Ok(())
+    }
+
+    /// The same of the decision on a case, which is no answer to one request.
+    pub(super) fn case_answer(&mut self, item: &Item, line: &CaseDecision) -> Result<(), HomeError> {
+        for digest in line.decision_blob.iter().chain(&line.record_blob) {
+            if blob(self.disk, digest)?.is_none() {
+                self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
+            }
+        }
+        let decision = line.decision.as_ref().map(|raw| raw.get());
+        let text = cases::text(self.disk, decision, line.decision_blob.as_deref())?;
+        if let (Some(files), Some(text)) = (self.answers, text) {
+            let bytes = format!("{text}\n").into_bytes();
+            files.note(&mut self.report.answered, item.seq, &line.answer, &bytes);
+        }
+        Ok(())
+    }
+
+    fn note_unanswered(&mut self, item: &Item) {
+        self.report.unanswered.insert(item.seq);
+    }
+}
+
+/// The final answer to a held request that was not decided again.
+fn ended(
+    item: &Item,
+    decision: &Decision,
+    rules: &Rulebook,
+    hold: &Hold,
+    end: End,
+    by: Option<&crate::wire::ids::Principal>,
+    refusal: crate::gate::prepare::Refusal,
+) -> Result<Made, Should> {
+    let decided = approvals::ended(hold, end, by, refusal, &rules.hash, decision.timestamp, item.seq);
+    let bodies = render(&decided).map_err(Should::NotBe)?;
+    Ok(Made { decided, bodies, class: Class::Recomputed, what: "decision, the end of a hold".into() })
+}

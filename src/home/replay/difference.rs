@@ -1,0 +1,195 @@
+//! A line that is not what it should be, explained: where it differs, in which member, and who wrote it.
+
+use serde::Serialize;
+use serde_json::Value;
+
+/// Longest value that is shown, in characters.
+const SHOWN_CHARS_MAX: usize = 300;
+
+/// A line that differs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// Its number.
+    pub line: u64,
+    /// What it is.
+    pub kind: String,
+    /// The request that it is about, if it names one.
+    pub request_id: Option<String>,
+    /// Offset of the first byte that differs, from the start of the line; none: there is nothing to compare with.
+    pub offset: Option<u64>,
+    /// The member it lies in, as `changes[0].Book.OrderPlaced.size`.
+    pub member: Option<String>,
+    /// What the line has there, JSON; none: nothing.
+    pub recorded: Option<String>,
+    /// What was recomputed, JSON; none: nothing.
+    pub recomputed: Option<String>,
+    /// What is wrong, where that is no member.
+    pub why: Option<String>,
+    /// Version of the program that wrote it.
+    pub written_by: String,
+    /// Version of this program.
+    pub recomputed_by: String,
+}
+
+/// Where a member stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Step {
+    Key(String),
+    Index(usize),
+}
+
+/// Where two bodies differ, as JSON texts without white space: offset, member, and its values.
+pub(super) struct Apart {
+    pub offset: usize,
+    pub member: String,
+    pub recorded: Option<String>,
+    pub recomputed: Option<String>,
+}
+
+/// Tells two bodies apart. None: they are the same bytes.
+pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
+    let common = recorded.bytes().zip(recomputed.bytes()).take_while(|(a, b)| a == b).count();
+    if common == recorded.len() && common == recomputed.len() {
+        return None;
+    }
+    let values: [Option<Value>; 2] = [recorded, recomputed].map(|text| serde_json::from_str(text).ok());
+    let read =
+        |path: &[Step]| values.each_ref().map(|value| value.as_ref().and_then(|value| at(value, path)));
+    // Where one has a member that the other leaves out, they stand at different members.
+    let paths = [recorded, recomputed].map(|text| member_at(text, common));
+    let mut found = None;
+    for path in &paths {
+        let [a, b] = read(path);
+        if a != b {
+            let shown = [a, b].map(|value| value.map(|value| cut(&value.to_string())));
+            found = Some((path, shown));
+            break;
+        }
+    }
+    let [own, _] = &paths;
+    let (path, [a, b]) = found.unwrap_or((own, [None, None]));
+    Some(Apart { offset: common, member: in_words(path), recorded: a, recomputed: b })
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn in_words(path: &[Step]) -> String {
+    let mut text = String::new();
+    for step in path {
+        match step {
+            Step::Key(key) => {
+                if !text.is_empty() {
+                    text.push('.');
+                }
+                text.push_str(key);
+            }
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
+}
+
+fn at<'a>(value: &'a Value, path: &[Step]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, step| match step {
+        Step::Key(key) => value.get(key.as_str()),
+        Step::Index(index) => value.get(*index),
+    })
+}
+
+/// The member of a JSON text without white space that its byte `at` lies in.
+fn member_at(text: &str, at: usize) -> Vec<Step> {
+    let bytes = text.as_bytes();
+    let mut path: Vec<Step> = Vec::new();
+    // Whether the next string is a key.
+    let mut wants_key = false;
+    let mut index = 0;
+    while index <= at {
+        let Some(byte) = bytes.get(index) else { break };
+        match byte {
+            b'{' => {
+                path.push(Step::Key(String::new()));
+                wants_key = true;
+            }
+            b'[' => path.push(Step::Index(0)),
+            b'}' | b']' => {
+                path.pop();
+            }
+            b',' => match path.last_mut() {
+                Some(Step::Index(index)) => *index = index.saturating_add(1),
+                _ => wants_key = true,
+            },
+            b'"' => {
+                let end = end_of_string(bytes, index);
+                if wants_key && let Some(Step::Key(key)) = path.last_mut() {
+                    *key = text.get(index.saturating_add(1)..end).unwrap_or_default().to_owned();
+                    wants_key = false;
+                }
+                index = end;
+            }
+            _ => {}
+        }
+        index = index.saturating_add(1);
+    }
+    // At a brace or a comma no key was read yet.
+    if path.last() == Some(&Step::Key(String::new())) {
+        path.pop();
+    }
+    path
+}
+
+/// The closing quote of the string that begins at `start`.
+fn end_of_string(bytes: &[u8], start: usize) -> usize {
+    let mut index = start.saturating_add(1);
+    while let Some(byte) = bytes.get(index) {
+        match byte {
+            b'"' => break,
+            b'\\' => index = index.saturating_add(2),
+            _ => index = index.saturating_add(1),
+        }
+    }
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(a: &str, b: &str) -> (usize, String, Option<String>, Option<String>) {
+        let apart = apart(a, b).unwrap();
+        (apart.offset, apart.member, apart.recorded, apart.recomputed)
+    }
+
+    #[test]
+    fn the_first_difference_is_named_by_its_member() {
+        let some = |text: &str| Some(text.to_owned());
+        let a = r#"{"a":"x","c":[{"d":1},{"e":{"f":"p,\"{q"}}],"g":null}"#;
+        assert!(apart(a, a).is_none());
+        assert_eq!(told(a, &a.replace("\"x\"", "\"y\"")), (6, "a".to_owned(), some("\"x\""), some("\"y\"")));
+        let b = a.replace("{q", "{r");
+        let (offset, member, ..) = told(a, &b);
+        assert_eq!((offset, member.as_str()), (a.find("{q").unwrap() + 1, "c[1].e.f"));
+        let longer = told(a, &a.replace("{\"d\":1}", "{\"d\":12}"));
+        assert_eq!(longer.1, "c[0].d");
+        let left_out = told(a, &a.replace("\"a\":\"x\",", ""));
+        assert_eq!(left_out, (2, "a".to_owned(), some("\"x\""), None));
+        let added = told(&a.replace("\"a\":\"x\",", ""), a);
+        assert_eq!(added, (2, "a".to_owned(), None, some("\"x\"")));
+        let shorter = told(a, &a.replace("{\"d\":1},", ""));
+        assert_eq!(shorter.1, "c[0].d");
+        let more = told(r#"{"c":[]}"#, r#"{"c":[{"d":1}]}"#);
+        assert_eq!(more.1, "c");
+        let ending = told(r#"{"a":1}"#, r#"{"a":1,"b":2}"#);
+        assert_eq!((ending.1.as_str(), ending.2, ending.3), ("b", None, some("2")));
+    }
+
+    #[test]
+    fn another_spelling_of_the_same_is_a_difference_without_values() {
+        let (offset, _, a, b) = told(r#"{"a":"\u0041"}"#, r#"{"a":"A"}"#);
+        assert_eq!((offset, a, b), (6, None, None));
+    }
+}

@@ -1,0 +1,320 @@
+//! Goes ahead: folds the recorded lines, looks up for each what recomputing it reads, and cuts them into ranges that start
+//! from a copy of the state. Whoever takes a range needs neither the ledger before it nor an index.
+
+use std::sync::Arc;
+
+use crate::council::case::Docket;
+use crate::gate::again::{self, Retold};
+use crate::gate::approvals::{Change as Approval, End};
+use crate::gate::council::Said;
+use crate::gate::prepare::{Keyring, Origin, Prepared, prepare};
+use crate::gate::proposals::Change as Step;
+use crate::gate::record::{Decision, Event};
+use crate::gate::{Change, Delivery, Lookups, Record, State};
+use crate::home::batch::BLOBS_DIR;
+use crate::home::cases;
+use crate::home::open::HomeError;
+use crate::home::past::Past;
+use crate::host::disk::Disk;
+use crate::ledger::log::Location;
+use crate::ledger::scan::SealedLine;
+use crate::ledger::segment::{self, Previous};
+use crate::rules::Rulebook;
+use crate::wire::code::Code;
+use crate::wire::ids::RequestId;
+use crate::wire::signing::VerifyKey;
+
+/// A range ends with a batch once it has this many lines,
+const RANGE_LINES: usize = 256;
+/// or this many bytes. A batch may have more.
+const RANGE_BYTES: u64 = 1024 * 1024;
+
+/// A line as it was read.
+pub(super) struct Parsed {
+    pub location: Location,
+    pub seq: u64,
+    pub kind: String,
+    pub body: String,
+    /// None: one of the ledger's own.
+    pub record: Option<Record>,
+    /// The text that came with it, from the line or its blob.
+    pub payload: Option<String>,
+    /// The blob of that, if it is lost.
+    pub lost: Option<String>,
+}
+
+impl Parsed {
+    pub(super) fn new(disk: &dyn Disk, line: &SealedLine) -> Result<Parsed, HomeError> {
+        let record = Record::parse(&line.kind, &line.body)
+            .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
+        let (member, digest) = match &record {
+            Some(Record::Decision(line)) => (&line.payload, &line.payload_blob),
+            Some(Record::Input(line)) => (&line.payload, &line.payload_blob),
+            Some(Record::AdmissionInput(line)) => (&line.payload, &line.payload_blob),
+            _ => (&None, &None),
+        };
+        let payload = cases::text(disk, member.as_deref(), digest.as_deref())?;
+        let lost =
+            digest.as_ref().filter(|_| payload.is_none()).map(|digest| format!("{BLOBS_DIR}/{digest}"));
+        let (kind, body) = (line.kind.clone(), line.body.clone());
+        Ok(Parsed { location: line.location(), seq: line.seq, kind, body, record, payload, lost })
+    }
+}
+
+/// What was looked up for a line.
+pub(super) enum Known {
+    Nothing,
+    Decision(Box<OfDecision>),
+    /// Of a decided case: the case, what was said in it, and which was due.
+    Case {
+        docket: Option<Docket>,
+        said: Option<Said>,
+        due: Option<RequestId>,
+    },
+    /// Of what a role's command answered: the case, what was said in it, and whether no more could be decided.
+    Role {
+        docket: Option<Docket>,
+        said: Option<Said>,
+        no_more_cases: bool,
+    },
+    /// Of an approved proposal: its last step.
+    Proposal(Option<Step>),
+    /// Of a segment: how the one before ended.
+    Segment(Option<Previous>),
+    /// Of a published mark: the last line whose answer was not known to be durable.
+    Published(Option<u64>),
+}
+
+/// What deciding reads besides state and rules.
+pub(super) struct OfDecision {
+    /// The request, or what of the line no request can have.
+    pub retold: Result<Retold, String>,
+    pub lookups: Lookups,
+    /// The line that it repeats.
+    pub original: Option<Decision>,
+    /// A held request that was granted when its signature no longer verified, from its bytes.
+    pub unverified: Option<Prepared>,
+}
+
+/// A line on its way to be recomputed.
+pub(super) struct Item {
+    pub seq: u64,
+    pub location: Location,
+    pub kind: String,
+    pub body: String,
+    pub record: Option<Arc<Record>>,
+    /// The rulebook in force; none: it is lost.
+    pub rules: Option<Arc<Rulebook>>,
+    pub known: Known,
+    /// The text that came with what is no decision.
+    pub payload: Option<String>,
+    /// Blobs and rulebooks that were looked for and are not there.
+    pub lost: Vec<String>,
+}
+
+/// Whole batches, and the state before and behind them.
+pub(super) struct Range {
+    pub before: Arc<State>,
+    pub items: Vec<Item>,
+    /// None: its last line does not fit the lines before it.
+    pub behind: Option<Arc<State>>,
+}
+
+/// Folds ahead.
+pub(super) struct Scout {
+    past: Past,
+    items: Vec<Item>,
+    bytes: u64,
+    before: Arc<State>,
+    /// The segment being read: number, lines, end, and its last line.
+    segment: (u32, u64, u64, Option<Location>),
+    broken: Option<String>,
+}
+
+/// Verifies nothing: what verified when it was decided is in the line.
+struct NoKeys;
+
+impl Keyring for NoKeys {
+    fn verify_key(&self, _: &str) -> Option<VerifyKey> {
+        None
+    }
+}
+
+impl Scout {
+    pub(super) fn new(disk: Arc<dyn Disk>) -> Result<Scout, HomeError> {
+        let past = Past::new(disk, true)?;
+        let before = Arc::new(past.state.clone());
+        let segment = (1, 0, 0, None);
+        Ok(Scout { past, items: Vec::new(), bytes: 0, before, segment, broken: None })
+    }
+
+    /// Why the lines behind the last one that it took cannot be followed.
+    pub(super) fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
+    }
+
+    /// Takes a line; gives a range when that is complete. Nothing may follow where it is broken.
+    pub(super) fn line(&mut self, parsed: Parsed) -> Result<Option<Range>, HomeError> {
+        let Parsed { location, seq, kind, body, record, mut payload, lost: own_lost } = parsed;
+        let record = record.map(Arc::new);
+        let hash = match record.as_deref() {
+            Some(Record::Genesis(genesis)) => genesis.rulebook.clone(),
+            _ => self.past.state.rulebook.hash.clone(),
+        };
+        let rules = if record.is_some() { self.past.rulebook(&hash) } else { None };
+        let known = self.known(&location, &kind, record.as_deref(), rules.as_deref(), &mut payload)?;
+        let mut lost = self.past.take_lost();
+        lost.extend(own_lost);
+        if record.is_some() && rules.is_none() {
+            lost.push(format!("audit/rulebooks/{hash}.json"));
+        }
+        let is_seal = kind == "seal";
+        match &record {
+            Some(record) if matches!(record.as_ref(), Record::Market(_)) => {
+                self.past.hold(seq, Arc::clone(record));
+            }
+            Some(record) => self.follow(|past| past.fold(seq, location, record))?,
+            None if is_seal => self.follow(Past::seal)?,
+            None => {}
+        }
+        let end = location.offset.saturating_add(location.length).saturating_add(1);
+        let lines = if self.segment.0 == location.segment { self.segment.1 } else { 0 };
+        self.segment = (location.segment, lines.saturating_add(1), end, Some(location));
+        self.bytes = self.bytes.saturating_add(location.length).saturating_add(1);
+        self.items.push(Item { seq, location, kind, body, record, rules, known, payload, lost });
+        let is_full = self.items.len() >= RANGE_LINES || self.bytes >= RANGE_BYTES;
+        Ok(if self.broken.is_some() || (is_seal && is_full) { Some(self.cut()) } else { None })
+    }
+
+    /// What is left at the end.
+    pub(super) fn rest(&mut self) -> Option<Range> {
+        if self.items.is_empty() { None } else { Some(self.cut()) }
+    }
+
+    /// What does not fit the lines before it ends the way, and is told of as what it is.
+    fn follow(&mut self, fold: impl FnOnce(&mut Past) -> Result<(), HomeError>) -> Result<(), HomeError> {
+        match fold(&mut self.past) {
+            Err(HomeError::Record(why)) => {
+                self.broken = Some(why);
+                Ok(())
+            }
+            other => other,
+        }
+    }
+
+    fn cut(&mut self) -> Range {
+        self.bytes = 0;
+        let behind = Arc::new(self.past.state.clone());
+        let before = std::mem::replace(&mut self.before, Arc::clone(&behind));
+        let behind = Some(behind).filter(|_| self.broken.is_none());
+        Range { before, items: std::mem::take(&mut self.items), behind }
+    }
+
+    fn known(
+        &self,
+        location: &Location,
+        kind: &str,
+        record: Option<&Record>,
+        rules: Option<&Rulebook>,
+        payload: &mut Option<String>,
+    ) -> Result<Known, HomeError> {
+        Ok(match record {
+            None if kind == "segment" => Known::Segment(self.previous(location)),
+            Some(Record::Decision(decision)) => {
+                let Some(rules) = rules else { return Ok(Known::Nothing) };
+                Known::Decision(Box::new(self.of_decision(rules, decision, payload.take())?))
+            }
+            Some(Record::Council(line)) => {
+                let docket = self.past.docket(&line.request_id)?;
+                let said = docket.as_ref().map(|docket| self.past.said(docket)).transpose()?;
+                Known::Case { docket, said, due: self.past.due_case(line.timestamp)? }
+            }
+            Some(Record::Input(line)) => {
+                let docket = self.past.docket(&line.request_id)?;
+                let is_open = docket.as_ref().filter(|docket| docket.closed.is_none());
+                let said = is_open.map(|docket| self.past.said(docket)).transpose()?;
+                let was_full = |change: &Change| {
+                    matches!(change, Change::Council(crate::council::case::Change::CaseFull { .. }))
+                };
+                let recorded = line.changes.iter().any(was_full);
+                let no_more_cases = self.past.no_more_cases(line.timestamp, recorded);
+                Known::Role { docket, said, no_more_cases }
+            }
+            Some(Record::Proposal(Event { changes, .. })) => {
+                let mut steps = changes.iter().filter_map(|change| match change {
+                    Change::Proposal(step) => Some(step.proposal_id()),
+                    _ => None,
+                });
+                Known::Proposal(steps.next().map(|id| self.past.last_step(id)).transpose()?.flatten())
+            }
+            Some(Record::Published(_)) => Known::Published(self.past.last_outstanding()),
+            _ => Known::Nothing,
+        })
+    }
+
+    fn previous(&self, location: &Location) -> Option<Previous> {
+        let (number, lines, length, last) = &self.segment;
+        if location.segment != number.saturating_add(1) || location.offset != 0 {
+            return None;
+        }
+        let head = last.as_ref()?.leaf.to_string();
+        Some(Previous { file: segment::file_name(*number), length: *length, lines: *lines, head })
+    }
+
+    fn of_decision(
+        &self,
+        rules: &Rulebook,
+        decision: &Decision,
+        payload: Option<String>,
+    ) -> Result<OfDecision, HomeError> {
+        let mut original = None;
+        let mut payload = payload;
+        if let Some(seq) = decision.metadata.replay_of
+            && let Some(Record::Decision(earlier)) = self.past.record(seq)?
+        {
+            payload = self.payload_of(&earlier)?;
+            original = Some(*earlier);
+        }
+        let retold = again::retold(decision, payload);
+        let lookups = match &retold {
+            Ok(retold) => self.past.look_up(rules, decision, &retold.request)?,
+            Err(_) => Lookups::default(),
+        };
+        let unverified = if was_granted_unverified(decision) { self.unverified(decision)? } else { None };
+        Ok(OfDecision { retold, lookups, original, unverified })
+    }
+
+    /// The payload of an earlier line; of one that ended a hold, that of the line that began it.
+    fn payload_of(&self, earlier: &Decision) -> Result<Option<String>, HomeError> {
+        let own = self.past.text(earlier.payload.as_deref(), earlier.payload_blob.as_deref())?;
+        match (own, earlier.hold) {
+            (None, Some(hold)) => match self.past.record(hold.0)? {
+                Some(Record::Decision(held)) => {
+                    self.past.text(held.payload.as_deref(), held.payload_blob.as_deref())
+                }
+                _ => Ok(None),
+            },
+            (own, _) => Ok(own),
+        }
+    }
+
+    fn unverified(&self, decision: &Decision) -> Result<Option<Prepared>, HomeError> {
+        let (Some(digest), Some(origin)) = (&decision.file_sha256, Origin::from_label(&decision.spool))
+        else {
+            return Ok(None);
+        };
+        let Some(bytes) = self.past.blob(digest)? else { return Ok(None) };
+        let name = decision.file.clone();
+        let delivery = Delivery { origin, file: name.clone(), shown: name, content: Ok(bytes) };
+        Ok(Some(prepare(&delivery, &State::default(), &NoKeys, decision.timestamp)))
+    }
+}
+
+/// Whether this is the end of a hold that was granted when its key had ended.
+fn was_granted_unverified(decision: &Decision) -> bool {
+    let granted = |change: &Approval| matches!(change, Approval::Ended { end: End::Granted, .. });
+    decision.hold.is_some()
+        && decision.key_id.is_none()
+        && decision.metadata.code == Some(Code::SignatureInvalid)
+        && decision.of_approvals().any(granted)
+}
