@@ -185,7 +185,7 @@ impl Past {
             _ => false,
         };
         if is_read_back {
-            self.store.insert_line(seq, location)?;
+            self.store.insert_line(seq, location, record)?;
         }
         match record {
             Record::AdmissionInput(input) => self.hear(input)?,

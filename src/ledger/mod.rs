@@ -1,6 +1,7 @@
 //! The audit ledger: one plain-text file that is audit trail, write-ahead log, hash chain and RFC 6962
 //! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
 
+pub mod batches;
 pub mod line;
 pub mod log;
 pub mod note;

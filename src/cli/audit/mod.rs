@@ -1,6 +1,9 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod filter;
 mod lines;
+mod query;
+mod row;
 mod show;
 mod tail;
 mod verify;
@@ -22,11 +25,16 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit verify\n  spoolgate audit verify /evidence/audit --strict --key 'example.org/log+1a2b3c4d+AZ...'\n  spoolgate audit verify --head yesterday.checkpoint\n\nExit code 5 if anything does not verify."
     )]
     Verify(verify::Args),
-    /// Show the last lines.
+    /// Show the last lines, and with -f those that come.
     #[command(
-        after_help = "Examples:\n  spoolgate audit tail\n  spoolgate --format json audit tail -n 100 | jq 'select(.kind==\"decision\")'"
+        after_help = "Examples:\n  spoolgate audit tail\n  spoolgate audit tail -f --action 'order.*' --verdict rejected\n  spoolgate --format json audit tail -n 100 | jq 'select(.kind==\"decision\")'\n\nOf batches that are sealed. Nothing is proved by it: that is `spoolgate audit verify`."
     )]
     Tail(tail::Args),
+    /// Look lines up by what they say, the newest last.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit query --request my-request-id\n  spoolgate audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit query /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  spoolgate --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt reads what stands there, of batches that are sealed, and proves nothing: run `spoolgate audit verify` for that."
+    )]
+    Query(query::Args),
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
@@ -37,6 +45,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
+        Command::Query(args) => query::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
     }
 }
