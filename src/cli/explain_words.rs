@@ -5,6 +5,7 @@ use spoolgate::gate::prepare::escaped;
 use spoolgate::gate::proposals::Change as Step;
 use spoolgate::gate::record::{CheckRow, Decision, Status};
 use spoolgate::gate::{Change, Record};
+use spoolgate::ledger::rotation::Rotation;
 use spoolgate::trading;
 use spoolgate::trading::order::{OrderEnd, OrderRole, Verb};
 use spoolgate::wire::amount::Amount;
@@ -270,6 +271,10 @@ pub fn record(record: &Record) -> (String, &'static str) {
             (format!("answers up to line {} are on disk", published.up_to), "recorded")
         }
         Record::Genesis(genesis) => (format!("the log {} begins", genesis.origin), "recorded"),
+        Record::Rotate(rotation) => {
+            let Rotation { by, reason, log_key, .. } = rotation;
+            (format!("{by} rotated the log's keys, the new one is {log_key}: {reason}"), "recorded")
+        }
         Record::Start(event)
         | Record::Stop(event)
         | Record::Rulebook(event)

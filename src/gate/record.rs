@@ -12,6 +12,7 @@ use super::rates::Bucket;
 use super::state::Change;
 use crate::admission::Receipt;
 use crate::admission::receipt::Verdict;
+use crate::ledger::rotation::Rotation;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
 use crate::wire::approvals::HoldId;
@@ -523,7 +524,13 @@ impl Decision {
     pub fn uses_up_its_id(&self) -> bool {
         let stands_aside = matches!(
             self.metadata.code,
-            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+            Some(
+                Code::RequestIdConflict
+                    | Code::WrongSpool
+                    | Code::SignatureInvalid
+                    | Code::RateLimited
+                    | Code::Pruned
+            )
         );
         self.key_id.is_some() && !stands_aside
     }
@@ -644,6 +651,8 @@ pub enum Record {
     Quota(Event),
     /// `proposal`: one was approved by a signature.
     Proposal(Event),
+    /// `rotate`: the log's own keys were handed over.
+    Rotate(Rotation),
     /// `published`.
     Published(Published),
     /// `market`.
@@ -672,6 +681,7 @@ impl Record {
             Record::DeadMan(_) => "dead_man",
             Record::Quota(_) => "quota",
             Record::Proposal(_) => "proposal",
+            Record::Rotate(_) => "rotate",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
             Record::Input(_) | Record::AdmissionInput(_) => "input",
@@ -707,6 +717,7 @@ impl Record {
             | Record::DeadMan(body)
             | Record::Quota(body)
             | Record::Proposal(body) => serde_json::to_string(body),
+            Record::Rotate(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
             Record::Input(body) => serde_json::to_string(body),
@@ -736,6 +747,7 @@ impl Record {
             "dead_man" => Record::DeadMan(read(body)?),
             "quota" => Record::Quota(read(body)?),
             "proposal" => Record::Proposal(read(body)?),
+            "rotate" => Record::Rotate(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
             "input" => match read(body) {
@@ -764,6 +776,7 @@ impl Record {
             | Record::DeadMan(body)
             | Record::Quota(body)
             | Record::Proposal(body) => body.timestamp,
+            Record::Rotate(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
             Record::Input(body) => body.timestamp,
@@ -786,7 +799,7 @@ impl Record {
             | Record::DeadMan(body)
             | Record::Quota(body)
             | Record::Proposal(body) => &body.changes,
-            Record::Published(_) => &[],
+            Record::Rotate(_) | Record::Published(_) => &[],
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,
             Record::AdmissionInput(body) => &body.changes,

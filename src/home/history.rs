@@ -79,14 +79,14 @@ pub fn each_decision(
     visit: &mut dyn FnMut(&mut Past, &Line) -> Result<(), HomeError>,
 ) -> Result<(), HomeError> {
     let disk = Arc::clone(&seams.disk);
-    let identity = identity_of(read_genesis(root, disk.as_ref())?)?;
+    let identity = identity_of(&read_genesis(root, disk.as_ref())?)?;
     let (sender, receiver) = sync_channel::<Vec<Parsed>>(WAITING_MAX);
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let sender = sender;
             let mut reading = Reading { disk: disk.as_ref(), sender, parsed: Vec::new(), bytes: 0 };
             let mut take = |line: &SealedLine| reading.line(line);
-            let read = each_sealed_line(disk.as_ref(), &identity, Position::start(), &mut take);
+            let read = each_sealed_line(disk.as_ref(), Position::start(identity), &mut take);
             reading.hand_over().and(read.map(drop))
         });
         let folded = fold_all(Past::new(Arc::clone(&disk))?, receiver.into_iter().flatten(), progress, visit);

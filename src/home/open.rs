@@ -233,7 +233,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
     let path = segment::path(1);
     let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file =
-        segment::open(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
+        segment::open_head(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
             // Whoever made a new home here would bury the trace of the old one.
             io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
                 HomeError::Record(format!(
@@ -634,7 +634,7 @@ fn roll_forward_within(
         // The index can know lines behind the snapshot that a restored, older ledger does not have.
         let tip = Position::from_stored(tip)
             .ok_or_else(|| StoreError::Damaged("the index's position contradicts itself".to_owned()))?;
-        recover::check_anchor(seams.disk.as_ref(), &tip, &signer.identity())?;
+        recover::check_anchor(seams.disk.as_ref(), &tip)?;
     }
     let (anchor, state, outstanding) = match snapshot {
         Some(Snapshot { position, state, outstanding }) => {

@@ -14,8 +14,8 @@ use crate::ledger::LedgerError;
 use crate::ledger::batches::{Batches, Ending, Line, Mark};
 use crate::ledger::line;
 use crate::ledger::log::{Location, Position};
-use crate::ledger::recover::segments;
-use crate::ledger::scan::{RestKind, SegmentEnd, examine_rest};
+use crate::ledger::recover::kept;
+use crate::ledger::scan::{LineReader, NextLine, RestKind, rest_behind};
 use crate::ledger::segment::{self, Segment};
 use crate::ledger::tree::leaf_hash;
 use crate::state::lines::Order;
@@ -97,6 +97,11 @@ impl Books {
             .map_err(|source| HomeError::disk(&self.dir.join(segment::file_name(number)), source))
     }
 
+    fn is_pruned(&self, number: u32) -> bool {
+        let opened = segment::open(self.disk.as_ref(), &self.dir, number);
+        opened.is_err_and(|error| segment::is_pruned(&error))
+    }
+
     fn fail(&self, number: u32, source: std::io::Error) -> HomeError {
         HomeError::disk(&self.dir.join(segment::file_name(number)), source)
     }
@@ -117,9 +122,20 @@ impl Books {
         Line::parse(self.bytes_at(shelf, at)?, at).map_err(HomeError::Record)
     }
 
-    /// Numbers of the segments.
-    pub(super) fn segments(&self) -> Result<Vec<u32>, HomeError> {
-        Ok(segments(self.disk.as_ref(), &self.dir)?)
+    /// Numbers of the segments whose content is here.
+    fn segments(&self) -> Result<Vec<u32>, HomeError> {
+        let kept = kept(self.disk.as_ref(), &self.dir)?;
+        Ok(kept.into_iter().filter(|(_, kept)| !kept.is_pruned()).map(|(number, _)| number).collect())
+    }
+
+    /// Names of the segments whose content was pruned: no line of theirs is found.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn pruned(&self) -> Result<Vec<String>, HomeError> {
+        let kept = kept(self.disk.as_ref(), &self.dir)?;
+        let pruned = kept.into_iter().filter(|(_, kept)| kept.is_pruned());
+        Ok(pruned.map(|(number, _)| segment::file_name(number)).collect())
     }
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {
@@ -185,7 +201,13 @@ impl Books {
                 return Ok(if index.is_whole() { Looked::Complete } else { Looked::Failed(from) });
             }
             for (seq, location) in page {
-                let Ok(line) = self.line_at(&mut shelf, location) else { return Ok(Looked::Failed(from)) };
+                let Ok(line) = self.line_at(&mut shelf, location) else {
+                    if !self.is_pruned(location.segment) {
+                        return Ok(Looked::Failed(from));
+                    }
+                    from = seq.saturating_add(1);
+                    continue;
+                };
                 from = seq.saturating_add(1);
                 if line.seq == seq && filter.matches(&line)? {
                     visit(&line)?;
@@ -228,8 +250,13 @@ impl Books {
             }
             for (seq, location) in page {
                 to = seq;
-                if found.len() < most && filter.matches(&self.line_at(&mut shelf, location)?)? {
-                    found.push_front(location);
+                if found.len() == most {
+                    break;
+                }
+                match self.line_at(&mut shelf, location) {
+                    Ok(line) if filter.matches(&line)? => found.push_front(location),
+                    Err(error) if !self.is_pruned(location.segment) => return Err(error),
+                    _ => {}
                 }
             }
         }
@@ -242,14 +269,14 @@ impl Books {
     fn newest_scanned(&self, filter: &Filter, most: usize) -> Result<VecDeque<Location>, HomeError> {
         let mut found: VecDeque<Location> = VecDeque::new();
         let numbers = self.segments()?;
-        for (place, number) in numbers.iter().enumerate().rev() {
+        for number in numbers.iter().rev() {
             let room = most.saturating_sub(found.len());
             if room == 0 || self.first_seq(*number)?.is_some_and(|first| first >= filter.lines.end) {
                 continue;
             }
             let mut here: VecDeque<Location> = VecDeque::new();
-            let next = numbers.get(place.saturating_add(1)).copied();
-            self.scan_segment(filter, Mark::start_of(*number), next, &mut |line| -> Result<(), HomeError> {
+            let (start, next) = (Mark::start_of(*number), behind(&numbers, *number));
+            self.scan_segment(filter, start, next, &mut |line| -> Result<(), HomeError> {
                 here.push_back(line.location);
                 if here.len() > room {
                     here.pop_front();
@@ -298,12 +325,10 @@ impl Books {
         mark: Mark,
         visit: &mut dyn FnMut(&Line) -> Result<(), E>,
     ) -> Result<(), E> {
-        let numbers: Vec<u32> =
-            self.segments()?.into_iter().filter(|number| *number >= mark.segment).collect();
-        for (place, number) in numbers.iter().enumerate() {
+        let numbers = self.segments()?;
+        for number in numbers.iter().filter(|number| **number >= mark.segment) {
             let from = if *number == mark.segment { mark.clone() } else { Mark::start_of(*number) };
-            let next = numbers.get(place.saturating_add(1)).copied();
-            if !self.scan_segment(filter, from, next, visit)? {
+            if !self.scan_segment(filter, from, behind(&numbers, *number), visit)? {
                 break;
             }
         }
@@ -356,12 +381,9 @@ impl Books {
             (None, Ending::Bad(bad)) => match &mark.next {
                 None => bad.why.clone(),
                 Some(next) => {
-                    let mut position = Position::start();
-                    (position.segment, position.offset, position.batch) =
-                        (mark.segment, mark.offset, next.batch);
-                    let file_bytes = file.len().map_err(|source| self.fail(mark.segment, source))?;
-                    let end = SegmentEnd { position, file_bytes, bad: Some(bad.clone()) };
-                    match examine_rest(file, &end).map_err(|source| self.fail(mark.segment, source))? {
+                    let fail = |source| self.fail(mark.segment, source);
+                    let file_bytes = file.len().map_err(fail)?;
+                    match rest_behind(file, (mark.offset, next.batch), file_bytes, Some(bad)).map_err(fail)? {
                         RestKind::Corrupt(bad) => bad.why,
                         RestKind::Nothing | RestKind::Torn(_) => return Ok(()),
                     }
@@ -377,10 +399,11 @@ impl Books {
 
     /// The valid length of the segment before, as the first line of this one has it.
     pub(super) fn length_before(&self, number: u32) -> Result<Option<u64>, HomeError> {
-        let file = self.open(number)?;
-        let mut reader = crate::ledger::scan::LineReader::new(file.as_ref(), 0);
+        let file = segment::open_head(self.disk.as_ref(), &self.dir, number)
+            .map_err(|source| self.fail(number, source))?;
+        let mut reader = LineReader::new(file.as_ref(), 0);
         let first = reader.next_line().map_err(|source| self.fail(number, source))?;
-        let crate::ledger::scan::NextLine::Line(_, bytes) = first else { return Ok(None) };
+        let NextLine::Line(_, bytes) = first else { return Ok(None) };
         let Ok(line) = line::parse(&bytes) else { return Ok(None) };
         let segment: Option<Segment> =
             (line.kind == "segment").then(|| serde_json::from_str(&line.body()).ok()).flatten();
@@ -402,6 +425,12 @@ impl Books {
         while batches.next_batch().map_err(|source| self.fail(last, source))?.is_some() {}
         Ok(batches.mark().clone())
     }
+}
+
+/// The segment behind this one, if there is one: the last is never pruned.
+fn behind(numbers: &[u32], number: u32) -> Option<u32> {
+    let is_last = numbers.last().is_none_or(|last| *last <= number);
+    (!is_last).then(|| number.saturating_add(1))
 }
 
 impl Index {

@@ -15,8 +15,9 @@ use crate::gate::record::Genesis;
 use crate::gate::{Change, Record, State};
 use crate::host::disk::Disk;
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
-use crate::ledger::recover::{self, segments};
-use crate::ledger::scan::{LogIdentity, SealedLine, scan_segment};
+use crate::ledger::recover;
+use crate::ledger::rotation::LogIdentity;
+use crate::ledger::scan::{SealedLine, scan_segment};
 use crate::ledger::segment;
 use crate::ledger::{line, note};
 use crate::rules::Rulebook;
@@ -26,7 +27,6 @@ use crate::state::{Store, StoreError, cases, proposals};
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::ids::{OrderId, ProposalId, RequestId};
-use crate::wire::signing::unhex;
 use crate::wire::time::Time;
 
 /// A home as it was at some sealed batch.
@@ -216,23 +216,22 @@ impl View {
 /// # Errors
 /// [`HomeError`].
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
-    let genesis = read_genesis(root, seams.disk.as_ref())?;
-    let identity = identity_of(genesis)?;
+    let identity = identity_of(&read_genesis(root, seams.disk.as_ref())?)?;
     // Folding goes to an index of its own, with what the snapshot does not hold; look-ups ask both.
     let store = Store::in_memory()?;
     // Without a usable index, or with one of another log, everything is folded from the first line.
     let snapshot = Store::open_read_only(root).ok().and_then(|on_disk| {
         let snapshot = on_disk.snapshot().ok()??;
         let position = Position::from_stored(&snapshot.position)?;
-        recover::check_anchor(seams.disk.as_ref(), &position, &identity).ok()?;
+        recover::check_anchor(seams.disk.as_ref(), &position).ok()?;
         Some((on_disk, position, snapshot.state))
     });
     let (on_disk, position, mut state) = match snapshot {
         Some((on_disk, position, state)) => (Some(on_disk), position, state),
-        None => (None, Position::start(), State::default()),
+        None => (None, Position::start(identity), State::default()),
     };
     let mut outstanding = Outstanding::new();
-    let position = each_sealed_line(seams.disk.as_ref(), &identity, position, &mut |line| {
+    let position = each_sealed_line(seams.disk.as_ref(), position, &mut |line| {
         let record = Record::parse(&line.kind, &line.body).map_err(HomeError::Record)?;
         let Some(record) = record else { return Ok(()) };
         fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
@@ -245,16 +244,12 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
     Ok(View { state, rulebook, newest: store, on_disk, disk: Arc::clone(&seams.disk), position })
 }
 
-/// Who seals this log, by its first line.
+/// The keys that a log begins with, by its first line.
 ///
 /// # Errors
 /// [`HomeError`].
-pub(super) fn identity_of(genesis: Genesis) -> Result<LogIdentity, HomeError> {
-    let seal_key = unhex(&genesis.seal_key)
-        .and_then(|bytes| bytes.try_into().ok())
-        .and_then(|bytes: [u8; 32]| ed25519_dalek::VerifyingKey::from_bytes(&bytes).ok())
-        .ok_or_else(|| HomeError::Record("the genesis line has no seal key".to_owned()))?;
-    Ok(LogIdentity { origin: genesis.origin, seal_key })
+pub(super) fn identity_of(genesis: &Genesis) -> Result<LogIdentity, HomeError> {
+    LogIdentity::of_genesis(genesis).map_err(HomeError::Record)
 }
 
 /// Hands every line from `position` on to `visit`, with chain and seals checked, and says where the log ends.
@@ -263,7 +258,6 @@ pub(super) fn identity_of(genesis: Genesis) -> Result<LogIdentity, HomeError> {
 /// [`HomeError`]; also where the checkpoint knows more lines than can be read.
 pub(super) fn each_sealed_line(
     disk: &dyn Disk,
-    identity: &LogIdentity,
     mut position: Position,
     visit: &mut dyn FnMut(&SealedLine) -> Result<(), HomeError>,
 ) -> Result<Position, HomeError> {
@@ -274,13 +268,16 @@ pub(super) fn each_sealed_line(
         Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
         Err(_) => None,
     };
-    let last = segments(disk, Path::new(segment::AUDIT_DIR))?.last().copied().unwrap_or(1);
+    let dir = Path::new(segment::AUDIT_DIR);
+    let kept = recover::kept(disk, dir)?;
+    recover::demand_contents(disk, dir, &kept, position.segment)?;
+    let last = kept.last().map_or(1, |(number, _)| *number);
     loop {
         let path = segment::path(position.segment);
         let fail = |source| HomeError::disk(&path, source);
         let file = segment::open(disk, Path::new(segment::AUDIT_DIR), position.segment).map_err(fail)?;
         let mut failure = None;
-        let scanned = scan_segment(file.as_ref(), &position, identity, &mut |line| {
+        let scanned = scan_segment(file.as_ref(), &position, &mut |line| {
             visit(line).map_err(|error| {
                 // The scan speaks io::Error; the reason itself is kept here.
                 failure = Some(error);

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{self, LineError};
 use super::note::{self, Checkpoint, SignerKey, VerifierKey};
+use super::prune::Missing;
 use super::recover::Corruption;
-use super::scan::{BATCH_BYTES_MAX, LogIdentity};
+use super::rotation::{LogIdentity, Order, Rotation};
+use super::scan::BATCH_BYTES_MAX;
 use super::seal::Seal;
 use super::segment::{self, Previous, Rest, SEGMENT_BYTES_MAX, SEGMENT_LINES_MAX, Segment};
 use super::tree::{Frontier, Hash, leaf_hash};
@@ -52,6 +54,9 @@ pub enum LedgerError {
     /// The log does not verify.
     #[error("{0}")]
     Corrupt(Box<Corruption>),
+    /// Contents that are needed were pruned.
+    #[error("{0}")]
+    Pruned(Missing),
     /// The place remembered in state.db is not on this log.
     #[error("the state was built from another log than this one")]
     NotOnLog,
@@ -79,6 +84,8 @@ pub struct Position {
     pub root: Hash,
     /// The tree's right edge.
     pub frontier: Frontier,
+    /// The keys in force there.
+    pub keys: Arc<LogIdentity>,
 }
 
 /// [`Position`] as stored.
@@ -94,11 +101,13 @@ pub struct StoredPosition {
     last_length: u64,
     root: String,
     edge: Vec<String>,
+    log_key: String,
+    seal_key: String,
 }
 
 impl Position {
-    /// Before the first line.
-    pub fn start() -> Position {
+    /// Before the first line of a log that begins with these keys.
+    pub fn start(keys: LogIdentity) -> Position {
         Position {
             segment: 1,
             offset: 0,
@@ -109,6 +118,7 @@ impl Position {
             last_length: 0,
             root: Hash::ZERO,
             frontier: Frontier::default(),
+            keys: Arc::new(keys),
         }
     }
 
@@ -124,12 +134,17 @@ impl Position {
             last_length: self.last_length,
             root: self.root.to_string(),
             edge: self.frontier.to_hex_list(),
+            log_key: self.keys.log_key.to_string(),
+            seal_key: self.keys.seal_key_hex(),
         }
     }
 
     /// Reads the stored form; none if it contradicts itself.
     pub fn from_stored(stored: &StoredPosition) -> Option<Position> {
         let edge = stored.edge.iter().map(|text| Hash::from_hex(text)).collect::<Option<Vec<Hash>>>()?;
+        // The log's key is named after it.
+        let (origin, _) = stored.log_key.split_once('+')?;
+        let keys = LogIdentity::new(origin, &stored.log_key, &stored.seal_key).ok()?;
         Some(Position {
             segment: stored.segment,
             offset: stored.offset,
@@ -140,6 +155,7 @@ impl Position {
             last_length: stored.last_length,
             root: Hash::from_hex(&stored.root)?,
             frontier: Frontier::from_parts(stored.seq, edge)?,
+            keys: Arc::new(keys),
         })
     }
 }
@@ -156,9 +172,13 @@ pub struct LogSigner {
 }
 
 impl LogSigner {
-    /// What a scan of this log checks seals with.
+    /// What verifies what these keys sign.
     pub fn identity(&self) -> LogIdentity {
-        LogIdentity { origin: self.origin.clone(), seal_key: self.seal.verifying_key() }
+        LogIdentity {
+            origin: self.origin.clone(),
+            log_key: self.log.verifier().clone(),
+            seal_key: self.seal.verifying_key(),
+        }
     }
 
     /// What verifies this log's checkpoints.
@@ -222,7 +242,7 @@ impl Ledger {
         signer: LogSigner,
         bodies: &[(&str, String)],
     ) -> Result<Ledger, LedgerError> {
-        let rendered = render_batch(&Position::start(), &signer, bodies)?;
+        let rendered = render_batch(&Position::start(signer.identity()), &signer, bodies)?;
         let file = write_segment(disk.as_ref(), 1, rendered.bytes.as_bytes())?;
         let mut ledger = Ledger { disk, signer, file, position: rendered.after, poisoned: false };
         ledger.publish_head()?;
@@ -346,6 +366,36 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError`].
     pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
+        let (start, body) = self.next_segment(rest)?;
+        self.begin_segment(&start, &[("segment", body)])
+    }
+
+    /// Begins a new segment with other keys, to which those in force hand over in its second line. When this returns
+    /// the new ones are in force, and nothing is signed with the old ones any more. Returns the number of that
+    /// line and what it says.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; every further call is [`LedgerError::Poisoned`] then.
+    pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<(u64, Rotation), LedgerError> {
+        if self.poisoned {
+            return Err(LedgerError::Poisoned);
+        }
+        let (mut start, body) = self.next_segment(None)?;
+        let first = line::render(&start.head, start.seq, start.batch, "segment", &body)?;
+        let seq = start.seq.saturating_add(1);
+        let rotation = Rotation::sign(order, &self.signer, &next, seq, &leaf_hash(first.as_bytes()));
+        let rotate = serde_json::to_string(&rotation)
+            .map_err(|error| LedgerError::Line(LineError::Body(error.to_string())))?;
+        start.keys = Arc::new(next.identity());
+        self.poisoned = true;
+        self.signer = next;
+        self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
+        self.poisoned = false;
+        Ok((seq, rotation))
+    }
+
+    /// Where the next segment begins, and its first line.
+    fn next_segment(&self, rest: Option<Rest>) -> Result<(Position, String), LedgerError> {
         let previous = Previous {
             file: segment::file_name(self.position.segment),
             length: self.position.offset,
@@ -358,7 +408,11 @@ impl Ledger {
         start.segment = start.segment.saturating_add(1);
         start.offset = 0;
         start.lines = 0;
-        let rendered = render_batch(&start, &self.signer, &[("segment", body)])?;
+        Ok((start, body))
+    }
+
+    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<(), LedgerError> {
+        let rendered = render_batch(start, &self.signer, bodies)?;
         self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
         self.position = rendered.after;
         Ok(())
@@ -368,7 +422,8 @@ impl Ledger {
 /// The bytes of a line of any segment.
 ///
 /// # Errors
-/// [`LedgerError::NotOnLog`] if another line, or none, stands there; [`LedgerError::Disk`].
+/// [`LedgerError::NotOnLog`] if another line, or none, stands there; [`LedgerError::Pruned`] if its segment's content
+/// was pruned; [`LedgerError::Disk`].
 pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerError> {
     let path = segment::path(location.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
@@ -381,6 +436,9 @@ pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerE
         Ok(bytes) if leaf_hash(&bytes) == location.leaf => Ok(bytes),
         Ok(_) => Err(LedgerError::NotOnLog),
         Err(error) if missing(&error) => Err(LedgerError::NotOnLog),
+        Err(error) if segment::is_pruned(&error) => {
+            Err(LedgerError::Pruned(Missing::of(disk, Path::new(segment::AUDIT_DIR), &[location.segment])))
+        }
         Err(error) => Err(fail(error)),
     }
 }

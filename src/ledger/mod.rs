@@ -1,15 +1,22 @@
 //! The audit ledger: one plain-text file that is audit trail, write-ahead log, hash chain and RFC 6962
 //! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
 
+pub mod archive;
 pub mod batches;
+pub mod closed;
+pub mod frames;
 pub mod line;
 pub mod log;
 pub mod note;
 pub mod pieces;
+pub mod prune;
 pub mod recover;
+pub mod rotation;
 pub mod scan;
 pub mod seal;
 pub mod segment;
+pub mod stub;
+pub mod sums;
 pub mod token;
 pub mod tree;
 pub mod verify;

@@ -228,7 +228,8 @@ impl VerifierKey {
 
     /// Whether `signature` is a good one over `text`: 64 bytes that pass strict verification, which leaves
     /// one accepted encoding of a signature and no keys or nonces of small order.
-    fn verifies(&self, text: &str, signature: &[u8]) -> bool {
+    /// Whether it is this key's signature over a text.
+    pub(super) fn verifies(&self, text: &str, signature: &[u8]) -> bool {
         Signature::from_slice(signature)
             .is_ok_and(|signature| self.key.verify_strict(text.as_bytes(), &signature).is_ok())
     }
@@ -294,6 +295,11 @@ impl SignerKey {
     /// The public key, to be published as the vkey of the log.
     pub fn verifier(&self) -> &VerifierKey {
         &self.verifier
+    }
+
+    /// Signs a text that is no note: its first line must be one that no note has.
+    pub(super) fn sign_text(&self, text: &str) -> [u8; 64] {
+        self.key.sign(text.as_bytes()).to_bytes()
     }
 }
 
@@ -504,6 +510,13 @@ pub fn open_checkpoint(note: &str, key: &VerifierKey, origin: &str) -> Result<Ch
         return Err(NoteError::Origin { found: checkpoint.origin, expected: origin.to_owned() });
     }
     Ok(checkpoint)
+}
+
+/// What a checkpoint says, whoever signed it: which key must have is told by the size.
+pub fn claimed(note: &str) -> Option<Checkpoint> {
+    check_size(note).ok()?;
+    let (text, _) = split_note(note).ok()?;
+    Checkpoint::parse(text).ok()
 }
 
 #[cfg(test)]

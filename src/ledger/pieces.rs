@@ -6,10 +6,8 @@ use std::io;
 use std::sync::mpsc;
 use std::thread;
 
-use ed25519_dalek::VerifyingKey;
-
 use super::line::{self, LINE_BYTES_MAX, LineError};
-use super::note::VerifierKey;
+use super::rotation::LogIdentity;
 use super::seal::Seal;
 use super::segment::Segment;
 use super::tree::{Hash, leaf_hash};
@@ -65,6 +63,8 @@ pub enum Place {
     First,
     /// First of every later file: the segment line.
     FirstOfFile,
+    /// Second of a file that begins with other keys: the rotate line, with only a seal behind it in its batch.
+    Second,
     /// Anywhere else.
     Inside,
 }
@@ -78,16 +78,6 @@ pub struct Piece {
     pub bad: Option<(u64, String)>,
 }
 
-/// What the lines of a log are looked at with.
-pub struct Keys {
-    /// The log's name.
-    pub origin: String,
-    /// Verifies seals.
-    pub seal: VerifyingKey,
-    /// Verifies checkpoints.
-    pub log: VerifierKey,
-}
-
 /// Looks at the lines of the first `length` bytes of a file and hands them to `join` in their order.
 ///
 /// # Errors
@@ -95,7 +85,7 @@ pub struct Keys {
 pub fn look_at_all<E: From<io::Error>>(
     file: &dyn LogFile,
     length: u64,
-    keys: &Keys,
+    keys: &LogIdentity,
     options: &Options,
     join: &mut dyn FnMut(io::Result<Piece>) -> Result<(), E>,
 ) -> Result<(), E> {
@@ -139,7 +129,7 @@ pub fn look_at_all<E: From<io::Error>>(
 struct Looker<'a> {
     file: &'a dyn LogFile,
     length: u64,
-    keys: &'a Keys,
+    keys: &'a LogIdentity,
     strict: bool,
     bytes: u64,
     buffer: Vec<u8>,
@@ -222,7 +212,7 @@ pub fn too_long(length: u64) -> Option<String> {
     (length > LINE_BYTES_MAX).then(|| LineError::TooLong(length).to_string())
 }
 
-fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, String> {
+fn look(offset: u64, bytes: &[u8], keys: &LogIdentity, strict: bool) -> Result<Seen, String> {
     let line = line::parse(bytes).map_err(|error| error.to_string())?;
     let mut seal = None;
     if line.kind == "seal" {
@@ -233,7 +223,7 @@ fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, St
             return Err(format!("the seal at line {} is not written as seals are", line.seq));
         }
         let root = Hash::from_hex(&parsed.root).ok_or("a seal's root is not a hash")?;
-        let verifies = parsed.verifies(&keys.seal, &keys.origin, &root, &line.prev);
+        let verifies = parsed.verifies(&keys.seal_key, &keys.origin, &root, &line.prev);
         seal = Some(SeenSeal { size: parsed.size, root, verifies });
     } else if strict {
         check_strictly(&line)?;
@@ -248,6 +238,7 @@ fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, St
         place: match line.kind {
             "genesis" => Place::First,
             "segment" => Place::FirstOfFile,
+            "rotate" => Place::Second,
             _ => Place::Inside,
         },
         seal,

@@ -1,6 +1,7 @@
 //! Opening a ledger after whatever happened: clean, torn or corrupt. Read-only until that is decided;
 //! corrupt is never repaired.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,8 +9,10 @@ use std::sync::Arc;
 
 use super::log::{CHECKPOINT_FILE, Ledger, LedgerError, LogSigner, Position};
 use super::note::{self, Checkpoint};
-use super::scan::{self, LogIdentity, RestKind, SealedLine, SegmentEnd};
-use super::segment::{self, AUDIT_DIR, Rest, Segment};
+use super::prune::Missing;
+use super::rotation::{LogIdentity, Timeline};
+use super::scan::{self, LineReader, NextLine, RestKind, SealedLine, SegmentEnd};
+use super::segment::{self, AUDIT_DIR, Kept, Rest, Segment};
 use super::tree::{Hash, leaf_hash};
 use crate::host::disk::{self, Access, Disk, LogFile};
 
@@ -48,27 +51,57 @@ pub enum Found {
     Torn(Rest),
 }
 
-/// Numbers of all segments in the log's folder, which must follow on from 1.
+/// Numbers of all segments in the log's folder, in whichever form, which must follow on from 1.
 ///
 /// # Errors
 /// What the disk says; [`LedgerError::Corrupt`] for a gap.
 pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
+    Ok(kept(disk, dir)?.into_iter().map(|(number, _)| number).collect())
+}
+
+/// The same with the forms that they are kept in.
+///
+/// # Errors
+/// As [`segments`].
+pub fn kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u32, Kept)>, LedgerError> {
     let fail = |source| LedgerError::Disk { path: dir.to_owned(), source };
-    let mut numbers = Vec::new();
+    let mut found: BTreeMap<u32, Kept> = BTreeMap::new();
     for entry in disk.read_dir(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        numbers.extend(entry.name.to_str().and_then(segment::number_of));
-    }
-    numbers.sort_unstable();
-    for (expected, number) in (1..).zip(&numbers) {
-        if expected != *number {
-            return Err(corrupt(&Position::start(), expected, 0, "this segment is missing".to_owned()));
+        if let Some((number, form)) = entry.name.to_str().and_then(segment::form_of) {
+            let kept = found.entry(number).or_default();
+            *kept = kept.and(form);
         }
     }
-    if numbers.is_empty() {
-        return Err(corrupt(&Position::start(), 1, 0, "there is no log".to_owned()));
+    for (expected, number) in (1..).zip(found.keys()) {
+        if expected != *number {
+            return Err(nothing_valid(expected, "this segment is missing".to_owned()));
+        }
     }
-    Ok(numbers)
+    match found.last_key_value() {
+        None => Err(nothing_valid(1, "there is no log".to_owned())),
+        // Only closed segments are archived.
+        Some((last, kept)) if !kept.plain => {
+            let why = "this segment is missing: only closed ones are archived, and the one before it is";
+            Err(nothing_valid(last.saturating_add(1), why.to_owned()))
+        }
+        Some(_) => Ok(found.into_iter().collect()),
+    }
+}
+
+/// Refuses if contents from segment `first` on were pruned.
+///
+/// # Errors
+/// [`LedgerError::Pruned`] with all of them.
+pub fn demand_contents(
+    disk: &dyn Disk,
+    dir: &Path,
+    kept: &[(u32, Kept)],
+    first: u32,
+) -> Result<(), LedgerError> {
+    let pruned = kept.iter().filter(|(number, kept)| *number >= first && kept.is_pruned());
+    let pruned: Vec<u32> = pruned.map(|(number, _)| *number).collect();
+    if pruned.is_empty() { Ok(()) } else { Err(LedgerError::Pruned(Missing::of(disk, dir, &pruned))) }
 }
 
 fn corrupt(at: &Position, segment: u32, offset: u64, why: String) -> LedgerError {
@@ -81,31 +114,97 @@ fn corrupt(at: &Position, segment: u32, offset: u64, why: String) -> LedgerError
     }))
 }
 
+fn nothing_valid(segment: u32, why: String) -> LedgerError {
+    let file = segment::file_name(segment);
+    LedgerError::Corrupt(Box::new(Corruption {
+        file,
+        offset: 0,
+        why,
+        valid_lines: 0,
+        last_seal: (0, Hash::ZERO),
+    }))
+}
+
+/// The keys that a log begins with, by its first line.
+///
+/// # Errors
+/// [`LedgerError::Corrupt`] if there is none such; what the disk says.
+pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
+    let fail = |source| LedgerError::Disk { path: segment::path(1), source };
+    let file = segment::open(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
+    let keys = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
+        NextLine::Line(_, bytes) => LogIdentity::of_first_line(&bytes),
+        NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is not whole".to_owned()),
+    };
+    keys.map_err(|why| nothing_valid(1, why))
+}
+
+/// What a log can be written with.
+pub struct Signers {
+    /// The keys in force, as far as the keyring knows.
+    pub current: LogSigner,
+    /// Those that a rotation was about to bring into force.
+    pub pending: Option<LogSigner>,
+}
+
+impl From<LogSigner> for Signers {
+    fn from(current: LogSigner) -> Signers {
+        Signers { current, pending: None }
+    }
+}
+
+impl Signers {
+    /// The pair that the log ends with.
+    fn for_end(self, end: &Position) -> Result<LogSigner, LedgerError> {
+        let Signers { current, pending } = self;
+        let held = current.verifier().to_string();
+        let mut pairs = std::iter::once(current).chain(pending);
+        pairs.find(|pair| pair.identity() == *end.keys).ok_or_else(|| {
+            let why = format!(
+                "its last keys are those of {}, the keyring holds those of {held}: one of the two is older than \
+                 a rotation, or of another log; bring back a copy of both from one moment",
+                end.keys.log_key
+            );
+            corrupt(end, end.segment, end.offset, why)
+        })
+    }
+}
+
 /// Opens the ledger for writing. With `anchor`, a place remembered by state.db, only what stands behind
 /// it is read and handed to `visit`; without, everything.
 ///
 /// # Errors
 /// [`LedgerError::Corrupt`], never repaired; [`LedgerError::NotOnLog`] if the anchor is not on this log;
-/// what the disk says.
+/// [`LedgerError::Pruned`] if a segment's content that is to be read was pruned; what the disk says.
 pub fn open(
     disk: Arc<dyn Disk>,
-    signer: LogSigner,
+    signers: impl Into<Signers>,
     anchor: Option<Position>,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(Ledger, Found), LedgerError> {
-    let numbers = segments(disk.as_ref(), Path::new(AUDIT_DIR))?;
-    let last = numbers.last().copied().unwrap_or(1);
+    let signers = signers.into();
+    let kept = kept(disk.as_ref(), Path::new(AUDIT_DIR))?;
+    let last = kept.last().map_or(1, |(number, _)| *number);
+    let first = anchor.as_ref().map_or(1, |anchor| anchor.segment);
+    demand_contents(disk.as_ref(), Path::new(AUDIT_DIR), &kept, first)?;
     settle(disk.as_ref(), last, anchor.as_ref())?;
-    let identity = signer.identity();
+    let start = match anchor {
+        Some(anchor) => {
+            check_anchor(disk.as_ref(), &anchor)?;
+            anchor
+        }
+        None => Position::start(first_keys(disk.as_ref())?),
+    };
     let published = read_checkpoint(disk.as_ref())?;
-    let remembered = known_head(&published, &signer, anchor.as_ref());
-    let mut heads = HeadCheck::new(remembered, anchor.as_ref());
-    let (end, file) = scan_from(disk.as_ref(), anchor, last, &identity, &mut |line| {
+    let mut heads = HeadCheck::new(&published, &start);
+    let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
+    let (end, file) = scan_from(disk.as_ref(), start, last, &mut keys, &mut |line| {
         heads.see(line);
         visit(line)
     })?;
     let position = end.position.clone();
-    heads.judge(&position)?;
+    heads.judge(&position, &keys)?;
+    let signer = signers.for_end(&position)?;
     let rest = scan::examine_rest(file.as_ref(), &end)
         .map_err(|source| LedgerError::Disk { path: segment::path(last), source })?;
     if let RestKind::Torn(rest) = &rest {
@@ -156,29 +255,26 @@ fn keep(disk: &dyn Disk, number: u32, file: &dyn LogFile, rest: &Rest) -> Result
     disk.write_again(&path, rest.offset, &bytes).map_err(fail)
 }
 
-/// Scans from the anchor, or the beginning, through all segments.
+/// Scans from `start` through all segments, and notes which keys were in force from where on.
 fn scan_from(
     disk: &dyn Disk,
-    anchor: Option<Position>,
+    mut start: Position,
     last: u32,
-    identity: &LogIdentity,
+    keys: &mut Timeline,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(SegmentEnd, Box<dyn LogFile>), LedgerError> {
-    let mut start = match anchor {
-        Some(anchor) => {
-            check_anchor(disk, &anchor, identity)?;
-            anchor
-        }
-        None => Position::start(),
-    };
     let mut before: Option<SegmentEnd> = None;
     loop {
         let number = start.segment;
-        let path = segment::path(number);
-        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let at = start.clone();
+        let fail = |source: io::Error| match source.kind() {
+            // An archive that does not unpack to what was written.
+            io::ErrorKind::InvalidData => corrupt(&at, number, 0, source.to_string()),
+            _ => LedgerError::Disk { path: segment::path(number), source },
+        };
         // Only the last one is written to.
         let file = if number == last {
-            disk.open_log(&path, Access::Append)
+            disk.open_log(&segment::path(number), Access::Append)
         } else {
             segment::open(disk, Path::new(AUDIT_DIR), number)
         };
@@ -186,7 +282,7 @@ fn scan_from(
         let mut header = None;
         let begins = start.offset == 0;
         let mut first = true;
-        let end = scan::scan_segment(file.as_ref(), &start, identity, &mut |line| {
+        let end = scan::scan_segment(file.as_ref(), &start, &mut |line| {
             if first && begins && line.kind == "segment" {
                 header = Some(line.body.clone());
             }
@@ -206,6 +302,7 @@ fn scan_from(
         if begins && number > 1 {
             check_header(disk, &start, before.as_ref().map(|before| &before.position), header.as_deref())?;
         }
+        keys.extend(start.seq, &end.position.keys);
         if number == last {
             return Ok((end, file));
         }
@@ -218,11 +315,12 @@ fn scan_from(
 }
 
 /// A remembered place must be a sealed place of this log: the line before it hashes to its head and is the
-/// seal of this log's key over its size and root.
+/// seal, of the key that it says was in force, over its size and root. Which keys are in force at the end is
+/// for whoever goes on from there to compare with what it knows.
 ///
 /// # Errors
 /// [`LedgerError::NotOnLog`] if it is not; what the disk says.
-pub fn check_anchor(disk: &dyn Disk, anchor: &Position, identity: &LogIdentity) -> Result<(), LedgerError> {
+pub fn check_anchor(disk: &dyn Disk, anchor: &Position) -> Result<(), LedgerError> {
     let path = segment::path(anchor.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
     let file = match segment::open(disk, Path::new(AUDIT_DIR), anchor.segment) {
@@ -238,20 +336,20 @@ pub fn check_anchor(disk: &dyn Disk, anchor: &Position, identity: &LogIdentity) 
     let length = usize::try_from(whole).unwrap_or(usize::MAX).min(super::line::LINE_BYTES_MAX + 1);
     let bytes = disk::read_exact_at(file.as_ref(), offset, length).map_err(fail)?;
     match bytes.split_last() {
-        Some((b'\n', line)) if leaf_hash(line) == anchor.head && seals(line, anchor, identity) => Ok(()),
+        Some((b'\n', line)) if leaf_hash(line) == anchor.head && seals(line, anchor) => Ok(()),
         _ => Err(LedgerError::NotOnLog),
     }
 }
 
 /// Whether a line is the seal that a place says it stands behind.
-fn seals(bytes: &[u8], place: &Position, identity: &LogIdentity) -> bool {
+fn seals(bytes: &[u8], place: &Position) -> bool {
     let Ok(line) = super::line::parse(bytes) else { return false };
     let Ok(seal) = serde_json::from_str::<super::seal::Seal>(&line.body()) else { return false };
     line.kind == "seal"
         && line.seq.checked_add(1) == Some(place.seq)
         && line.batch.checked_add(1) == Some(place.batch)
         && seal.size == line.seq
-        && seal.verifies(&identity.seal_key, &identity.origin, &place.root, &line.prev)
+        && seal.verifies(&place.keys.seal_key, &place.keys.origin, &place.root, &line.prev)
 }
 
 /// A segment's first line must tell exactly how the file before it ends.
@@ -307,45 +405,33 @@ fn read_checkpoint(disk: &dyn Disk) -> Result<String, LedgerError> {
     }
 }
 
-/// The head in it, if it verifies under this log's key. A power cut can leave an empty or old one: it is
-/// published by rename without a sync.
-fn known_head(text: &str, signer: &LogSigner, anchor: Option<&Position>) -> Option<Checkpoint> {
-    let of_anchor = |at: &Position| Checkpoint::new(&signer.origin, at.seq.saturating_sub(1), at.root);
-    let same = anchor.map(of_anchor).filter(|known| text.starts_with(&format!("{}\n", known.text())));
-    // The head that the anchor's seal is compared with anyway: whether its signature holds or not, it speaks
-    // for this log.
-    same.or_else(|| note::open_checkpoint(text, signer.verifier(), &signer.origin).ok())
-}
-
 /// Whether a remembered head is on the log that was scanned.
-struct HeadCheck {
-    remembered: Option<Checkpoint>,
+struct HeadCheck<'a> {
+    /// A note: what it says counts only where the log contradicts it, and then only if its signature holds.
+    text: &'a str,
+    claimed: Option<Checkpoint>,
     root_there: Option<String>,
     scanned_from: u64,
 }
 
-impl HeadCheck {
-    fn new(remembered: Option<Checkpoint>, anchor: Option<&Position>) -> HeadCheck {
-        let mut check =
-            HeadCheck { remembered, root_there: None, scanned_from: anchor.map_or(0, |anchor| anchor.seq) };
-        if let (Some(head), Some(anchor)) = (&check.remembered, anchor)
-            && head.size.checked_add(1) == Some(anchor.seq)
-        {
-            check.root_there = Some(anchor.root.to_string());
-        }
-        check
+impl HeadCheck<'_> {
+    fn new<'a>(text: &'a str, start: &Position) -> HeadCheck<'a> {
+        let claimed = note::claimed(text).filter(|head| head.origin == start.keys.origin);
+        let ends_there = |head: &Checkpoint| head.size.checked_add(1) == Some(start.seq);
+        let root_there = claimed.as_ref().filter(|head| ends_there(head)).map(|_| start.root.to_string());
+        HeadCheck { text, claimed, root_there, scanned_from: start.seq }
     }
 
     fn see(&mut self, line: &SealedLine) {
-        if line.kind == "seal" && self.remembered.as_ref().is_some_and(|head| head.size == line.seq) {
+        if line.kind == "seal" && self.claimed.as_ref().is_some_and(|head| head.size == line.seq) {
             // The scan has compared the seal's root with the tree.
             self.root_there =
                 serde_json::from_str::<super::seal::Seal>(&line.body).ok().map(|seal| seal.root);
         }
     }
 
-    fn judge(&self, end: &Position) -> Result<(), LedgerError> {
-        let Some(head) = &self.remembered else { return Ok(()) };
+    fn judge(&self, end: &Position, keys: &Timeline) -> Result<(), LedgerError> {
+        let Some(head) = &self.claimed else { return Ok(()) };
         let root = head.root.to_string();
         let why = match &self.root_there {
             Some(there) if *there == root => return Ok(()),
@@ -360,6 +446,12 @@ impl HeadCheck {
                 end.seq.saturating_sub(1)
             ),
         };
-        Err(corrupt(end, end.segment, end.offset, why))
+        let key = keys.at(head.size).unwrap_or(&end.keys);
+        // A power cut can leave a damaged one, as it is published by rename without a sync; and anybody can
+        // write one.
+        match note::open_checkpoint(self.text, &key.log_key, &key.origin) {
+            Ok(_) => Err(corrupt(end, end.segment, end.offset, why)),
+            Err(_) => Ok(()),
+        }
     }
 }

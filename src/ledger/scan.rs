@@ -2,12 +2,13 @@
 //! the last valid seal; what stands behind it is told apart by [`examine_rest`].
 
 use std::io;
+use std::sync::Arc;
 
-use ed25519_dalek::VerifyingKey;
 use sha2::{Digest, Sha256};
 
 use super::line::{self, LINE_BYTES_MAX, Line};
 use super::log::{Location, Position};
+use super::rotation::Rotation;
 use super::seal::Seal;
 use super::segment::Rest;
 use super::tree::{Hash, leaf_hash};
@@ -22,15 +23,6 @@ pub const BATCH_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// pay for a large buffer.
 const CHUNK_BYTES_MIN: usize = 4 * 1024;
 const CHUNK_BYTES_MAX: usize = 1024 * 1024;
-
-/// What a scan needs to know of the log.
-#[derive(Clone, Debug)]
-pub struct LogIdentity {
-    /// Its origin.
-    pub origin: String,
-    /// Its seal key.
-    pub seal_key: VerifyingKey,
-}
 
 /// A sealed line and where it stands.
 #[derive(Clone, Debug)]
@@ -151,20 +143,21 @@ impl<'a> LineReader<'a> {
     }
 }
 
-/// Scans a segment from `start` to its last valid seal and hands every line of a sealed batch to `visit`.
+/// Scans a segment from `start` to its last valid seal and hands every line of a sealed batch to `visit`. Seals are
+/// checked with the keys of `start`, or those that the file hands over to in its second line.
 ///
 /// # Errors
 /// What the file says, or what `visit` says.
 pub fn scan_segment(
     file: &dyn LogFile,
     start: &Position,
-    identity: &LogIdentity,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> io::Result<SegmentEnd> {
     let mut reader = LineReader::new(file, start.offset);
     let mut sealed = start.clone();
     let mut at = start.clone();
     let mut batch: Vec<SealedLine> = Vec::new();
+    let mut rotated = false;
     let bad = loop {
         let (offset, bytes) = match reader.next_line()? {
             NextLine::Line(offset, bytes) => (offset, bytes),
@@ -181,10 +174,16 @@ pub fn scan_segment(
                 break Some(BadLine { offset, why: format!("a line is longer than {LINE_BYTES_MAX} bytes") });
             }
         };
-        let (line, is_seal) = match continue_log(&mut at, offset, &bytes, identity) {
+        let (line, is_seal) = match continue_log(&mut at, offset, &bytes) {
             Ok(continued) => continued,
             Err(why) => break Some(BadLine { offset, why }),
         };
+        if std::mem::replace(&mut rotated, line.kind == "rotate") && !is_seal {
+            break Some(BadLine {
+                offset,
+                why: format!("line {} stands between a rotation and its seal", line.seq),
+            });
+        }
         batch.push(line);
         if at.offset.saturating_sub(sealed.offset) > BATCH_BYTES_MAX {
             break Some(BadLine { offset, why: format!("the batch is longer than {BATCH_BYTES_MAX} bytes") });
@@ -201,12 +200,7 @@ pub fn scan_segment(
 }
 
 /// Checks that a line continues the log at `at` and moves `at` behind it.
-fn continue_log(
-    at: &mut Position,
-    offset: u64,
-    bytes: &[u8],
-    identity: &LogIdentity,
-) -> Result<(SealedLine, bool), String> {
+fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedLine, bool), String> {
     let line = line::parse(bytes).map_err(|error| error.to_string())?;
     if line.seq != at.seq || line.batch != at.batch {
         return Err(format!(
@@ -219,7 +213,12 @@ fn continue_log(
     }
     let is_seal = line.kind == "seal";
     if is_seal {
-        at.root = check_seal(at, &line, identity)?;
+        at.root = check_seal(at, &line)?;
+    } else if line.kind == "rotate" {
+        if at.segment <= 1 || at.lines != 1 {
+            return Err(format!("line {} rotates keys where that cannot be", line.seq));
+        }
+        at.keys = Arc::new(Rotation::check_line(&line, &at.keys)?);
     }
     let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     let sealed = SealedLine {
@@ -240,7 +239,7 @@ fn continue_log(
     Ok((sealed, is_seal))
 }
 
-fn check_seal(at: &Position, line: &Line<'_>, identity: &LogIdentity) -> Result<Hash, String> {
+fn check_seal(at: &Position, line: &Line<'_>) -> Result<Hash, String> {
     let body = line.body();
     let seal: Seal =
         serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
@@ -254,7 +253,7 @@ fn check_seal(at: &Position, line: &Line<'_>, identity: &LogIdentity) -> Result<
             line.seq
         ));
     }
-    if !seal.verifies(&identity.seal_key, &identity.origin, &root, &line.prev) {
+    if !seal.verifies(&at.keys.seal_key, &at.keys.origin, &root, &line.prev) {
         return Err(format!("the signature of the seal at line {} does not verify", line.seq));
     }
     Ok(root)
@@ -277,13 +276,26 @@ pub enum RestKind {
 /// # Errors
 /// What the file says.
 pub fn examine_rest(file: &dyn LogFile, end: &SegmentEnd) -> io::Result<RestKind> {
-    let offset = end.position.offset;
-    let length = end.file_bytes.saturating_sub(offset);
+    let (offset, batch) = (end.position.offset, end.position.batch);
+    rest_behind(file, (offset, batch), end.file_bytes, end.bad.as_ref())
+}
+
+/// The same of what stands in the first `file_bytes` bytes behind an offset where batch `batch` should follow.
+///
+/// # Errors
+/// What the file says.
+pub fn rest_behind(
+    file: &dyn LogFile,
+    (offset, batch): (u64, u64),
+    file_bytes: u64,
+    bad: Option<&BadLine>,
+) -> io::Result<RestKind> {
+    let length = file_bytes.saturating_sub(offset);
     if length == 0 {
         return Ok(RestKind::Nothing);
     }
     let damaged = |why: String| {
-        let first = end.bad.clone().unwrap_or(BadLine { offset, why: String::new() });
+        let first = bad.cloned().unwrap_or(BadLine { offset, why: String::new() });
         RestKind::Corrupt(BadLine { offset: first.offset, why: format!("{}; {why}", first.why) })
     };
     if length > BATCH_BYTES_MAX {
@@ -296,7 +308,7 @@ pub fn examine_rest(file: &dyn LogFile, end: &SegmentEnd) -> io::Result<RestKind
     for start in bytes.split(|byte| *byte == b'\n') {
         // Only the start of a line counts, and it is plain ASCII: what follows may be cut or damaged.
         let prefix: String = start.iter().take(192).map(|byte| char::from(*byte)).collect();
-        if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > end.position.batch) {
+        if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > batch) {
             let why = format!("line {} of batch {} stands behind it", line.seq, line.batch);
             return Ok(damaged(why));
         }

@@ -13,8 +13,10 @@ use spoolgate::wire::code::Code;
 use spoolgate::wire::ids::OrderId;
 use spoolgate::wire::time::Time;
 
+use crate::cli::output::Output;
+
 /// Kinds of lines.
-const KINDS: [&str; 17] = [
+const KINDS: [&str; 18] = [
     "genesis",
     "start",
     "stop",
@@ -24,6 +26,7 @@ const KINDS: [&str; 17] = [
     "clock_step",
     "dead_man",
     "quota",
+    "rotate",
     "proposal",
     "market",
     "input",
@@ -63,6 +66,18 @@ impl Place {
     pub fn folder(&self, home: &Path) -> PathBuf {
         self.dir.clone().unwrap_or_else(|| home.join(spoolgate::ledger::segment::AUDIT_DIR))
     }
+}
+
+/// Says what is not looked into.
+pub fn tell_pruned(books: &Books, output: &Output) -> Result<()> {
+    let pruned = books.pruned()?;
+    if let (Some(first), Some(last)) = (pruned.first(), pruned.last()) {
+        output.remark(&format!(
+            "the contents of {} segments from `{first}` to `{last}` were pruned: none of their lines is found",
+            pruned.len()
+        ));
+    }
+    Ok(())
 }
 
 fn code(text: &str) -> Result<Code, String> {

@@ -1,5 +1,6 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod export;
 mod filter;
 mod lines;
 mod query;
@@ -35,9 +36,21 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit query --request my-request-id\n  spoolgate audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit query /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  spoolgate --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt reads what stands there, of batches that are sealed, and proves nothing: run `spoolgate audit verify` for that."
     )]
     Query(query::Args),
+    /// Write lines out for other programs.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit export --format csv --out decisions.csv --kind decision\n  spoolgate audit export --format jsonl --from 2026-03-02T00:00:00Z | jq -c .metadata\n\nIn CSV a text that a spreadsheet would take for a formula has ' before it, and control characters are written as \\n. `--format jsonl` gives the lines' own bytes."
+    )]
+    Export(export::Args),
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+}
+
+impl Command {
+    /// Whether it is the one with formats of its own.
+    pub fn is_export(&self) -> bool {
+        matches!(self, Command::Export(_))
+    }
 }
 
 /// Runs a command.
@@ -45,6 +58,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
+        Command::Export(args) => export::run(home, args, output),
         Command::Query(args) => query::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
     }

@@ -275,6 +275,12 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             format!("{} changes", rows.changes.len()),
         ),
         Record::Genesis(genesis) => row("", "the log begins".to_owned(), "", genesis.origin.clone()),
+        Record::Rotate(rotation) => row(
+            &rotation.by.to_string(),
+            format!("the log's key is {} from here on", rotation.log_key),
+            "",
+            rotation.reason.clone(),
+        ),
         Record::Published(published) => {
             row("", format!("answers up to {} are durable", published.up_to), "", String::new())
         }
