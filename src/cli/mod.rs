@@ -42,7 +42,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
 use spoolgate::home::HomeError;
 use spoolgate::wire::code::Exit;
@@ -235,6 +235,13 @@ pub fn run() -> ExitCode {
 }
 
 fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
+    if matches!(cli.format, Format::Csv | Format::Jsonl)
+        && !matches!(&cli.command, Command::Audit(command) if command.is_export())
+    {
+        bail!(
+            "`--format csv` and `jsonl` are those of `spoolgate audit export`; others know `table` and `json`"
+        );
+    }
     let home = cli.home.as_path();
     match &cli.command {
         Command::Demo(args) => demo::run(args, output),

@@ -21,6 +21,12 @@ pub enum Format {
     Table,
     /// For programs: one JSON value a line.
     Json,
+    /// For spreadsheets; `audit export` alone knows it.
+    #[value(hide = true)]
+    Csv,
+    /// As `json`; `audit export` alone knows this name.
+    #[value(hide = true)]
+    Jsonl,
 }
 
 /// Where output goes.
@@ -59,7 +65,7 @@ pub fn plain(text: &str) -> String {
 
 /// JSON of the same value that a terminal does not obey either: what JSON leaves as it is within strings is
 /// escaped there.
-fn plain_json(text: &str) -> String {
+pub fn plain_json(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         // White space between values; within strings it is escaped already.
@@ -93,7 +99,7 @@ impl Output {
 
     /// Whether programs read it.
     pub fn is_json(&self) -> bool {
-        self.format == Format::Json
+        matches!(self.format, Format::Json | Format::Jsonl)
     }
 
     /// A line on standard output.
@@ -108,6 +114,12 @@ impl Output {
         let mut out = io::stdout();
         let text = std::str::from_utf8(bytes).map(plain_json);
         let bytes = text.as_deref().map_or(bytes, str::as_bytes);
+        out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
+    }
+
+    /// Bytes on standard output as they are, for other programs.
+    pub fn exact(&self, bytes: &[u8]) -> Result<()> {
+        let mut out = io::stdout();
         out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
     }
 
@@ -134,11 +146,11 @@ impl Output {
         }
         let message = plain(&message);
         let _ = match self.format {
-            Format::Table => match code {
+            Format::Table | Format::Csv => match code {
                 Some(code) => writeln!(io::stderr(), "spoolgate: {code}: {message}"),
                 None => writeln!(io::stderr(), "spoolgate: {message}"),
             },
-            Format::Json => {
+            Format::Json | Format::Jsonl => {
                 let body =
                     serde_json::json!({"error": {"code": code, "message": message, "exit": exit as u8}});
                 writeln!(io::stderr(), "{body}")

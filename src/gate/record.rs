@@ -723,11 +723,10 @@ impl Record {
         })
     }
 
-    /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it.
+    /// Whether the index remembers where the line stands: every line that says something. Answers, cases, instructions and
+    /// rules are made again from it, and people look for it.
     pub fn is_indexed(&self) -> bool {
-        let is_kind =
-            matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_) | Record::Proposal(_));
-        is_kind || self.instructs()
+        !matches!(self, Record::Published(_))
     }
 
     /// The line's body as a JSON object.

@@ -374,29 +374,13 @@ impl Home {
         let lines = pending.records.len();
         let sealed = self.ledger.append(&pending.bodies)?;
         let mut by_seq: BTreeMap<u64, (Decision, Location)> = BTreeMap::new();
-        let mut cases: Vec<(u64, Record, Location)> = Vec::new();
-        let mut events = Vec::new();
-        let mut instructing: Vec<(u64, Vec<Change>, Location)> = Vec::new();
-        let mut approved: Vec<(u64, Vec<Change>, Location)> = Vec::new();
+        let mut others: Vec<(u64, Record, Location)> = Vec::new();
         for (seq, (record, location)) in (first..).zip(pending.records.into_iter().zip(sealed.locations)) {
-            if record.instructs() && !matches!(record, Record::Decision(_)) {
-                instructing.push((seq, record.changes().to_vec(), location));
-            }
             match record {
                 Record::Decision(decision) => {
                     by_seq.insert(seq, (*decision, location));
                 }
-                record @ (Record::Council(_) | Record::Input(_)) => cases.push((seq, record, location)),
-                Record::Proposal(event) => {
-                    approved.push((seq, event.changes.clone(), location));
-                    events.push(event);
-                }
-                Record::Rulebook(event)
-                | Record::Halt(event)
-                | Record::ClockStep(event)
-                | Record::DeadMan(event)
-                | Record::Quota(event) => events.push(event),
-                _ => {}
+                record => others.push((seq, record, location)),
             }
         }
         let mut answers = Vec::with_capacity(by_seq.len());
@@ -414,27 +398,31 @@ impl Home {
         }
         // Whoever waits for an answer has it; the rest is for the next start and for auditors.
         self.ledger.publish_head()?;
-        events.iter().for_each(|event| self.on_event.iter_mut().for_each(|hear| hear(event)));
-        for (seq, changes, location) in &approved {
-            self.store.insert_line(*seq, *location)?;
-            self.publish_proposals(*seq, changes)?;
+        let told = others.iter().filter_map(|(_, record, _)| told_event(record));
+        told.for_each(|event| self.on_event.iter_mut().for_each(|hear| hear(event)));
+        for (seq, record, location) in others.iter().filter(|(_, record, _)| record.is_indexed()) {
+            self.store.insert_line(*seq, *location, record)?;
+            if matches!(record, Record::Proposal(_)) {
+                self.publish_proposals(*seq, record.changes())?;
+            }
         }
         for (seq, (decision, location)) in &by_seq {
-            self.store.insert_line(*seq, *location)?;
+            self.store.insert_decision_line(*seq, *location, decision)?;
             self.publish_case_files_of(*seq, decision)?;
             self.publish_instructions(*seq, &decision.changes, false)?;
             self.publish_forwarded(decision, false)?;
             self.publish_holds(decision, false)?;
             self.publish_proposals(*seq, &decision.changes)?;
         }
-
-        for (seq, changes, location) in &instructing {
-            self.store.insert_line(*seq, *location)?;
-            self.publish_instructions(*seq, changes, false)?;
+        for (seq, record, _) in &others {
+            if record.instructs() {
+                self.publish_instructions(*seq, record.changes(), false)?;
+            }
         }
-        for (seq, record, location) in &cases {
-            self.store.insert_line(*seq, *location)?;
-            self.publish_case_record(*seq, record)?;
+        for (seq, record, _) in &others {
+            if matches!(record, Record::Council(_) | Record::Input(_)) {
+                self.publish_case_record(*seq, record)?;
+            }
         }
         let done: Vec<Done<'_>> = claims
             .iter()
@@ -632,6 +620,19 @@ impl Home {
 
     fn blob(&self, digest: &str) -> Result<Option<Vec<u8>>, HomeError> {
         blob(self.seams.disk.as_ref(), digest)
+    }
+}
+
+/// What whoever runs the gate is told of a line besides its answer.
+fn told_event(record: &Record) -> Option<&Event> {
+    match record {
+        Record::Proposal(event)
+        | Record::Rulebook(event)
+        | Record::Halt(event)
+        | Record::ClockStep(event)
+        | Record::DeadMan(event)
+        | Record::Quota(event) => Some(event),
+        _ => None,
     }
 }
 

@@ -303,7 +303,7 @@ impl Folded {
         let Some(record) = record else { return Ok(()) };
         fold(&mut self.state, store, &mut self.outstanding, line.seq, &record)?;
         if record.is_indexed() {
-            store.insert_line(line.seq, line.location())?;
+            store.insert_line(line.seq, line.location(), &record)?;
         }
         Ok(())
     }

@@ -102,7 +102,7 @@ impl Past {
             None => fold_known(&mut self.state, &self.store, seq, record)?,
         }
         if record.is_indexed() {
-            self.store.insert_line(seq, location)?;
+            self.store.insert_line(seq, location, record)?;
         }
         match record {
             Record::AdmissionInput(input) => self.hear(input)?,

@@ -236,7 +236,7 @@ pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
         let Some(record) = record else { return Ok(()) };
         fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
         if record.is_indexed() {
-            store.insert_line(line.seq, line.location())?;
+            store.insert_line(line.seq, line.location(), &record)?;
         }
         Ok(())
     })?;

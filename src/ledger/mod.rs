@@ -2,6 +2,7 @@
 //! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
 
 pub mod archive;
+pub mod batches;
 pub mod closed;
 pub mod find;
 pub mod frames;

@@ -277,13 +277,26 @@ pub enum RestKind {
 /// # Errors
 /// What the file says.
 pub fn examine_rest(file: &dyn LogFile, end: &SegmentEnd) -> io::Result<RestKind> {
-    let offset = end.position.offset;
-    let length = end.file_bytes.saturating_sub(offset);
+    let (offset, batch) = (end.position.offset, end.position.batch);
+    rest_behind(file, (offset, batch), end.file_bytes, end.bad.as_ref())
+}
+
+/// The same of what stands in the first `file_bytes` bytes behind an offset where batch `batch` should follow.
+///
+/// # Errors
+/// What the file says.
+pub fn rest_behind(
+    file: &dyn LogFile,
+    (offset, batch): (u64, u64),
+    file_bytes: u64,
+    bad: Option<&BadLine>,
+) -> io::Result<RestKind> {
+    let length = file_bytes.saturating_sub(offset);
     if length == 0 {
         return Ok(RestKind::Nothing);
     }
     let damaged = |why: String| {
-        let first = end.bad.clone().unwrap_or(BadLine { offset, why: String::new() });
+        let first = bad.cloned().unwrap_or(BadLine { offset, why: String::new() });
         RestKind::Corrupt(BadLine { offset: first.offset, why: format!("{}; {why}", first.why) })
     };
     if length > BATCH_BYTES_MAX {
@@ -296,7 +309,7 @@ pub fn examine_rest(file: &dyn LogFile, end: &SegmentEnd) -> io::Result<RestKind
     for start in bytes.split(|byte| *byte == b'\n') {
         // Only the start of a line counts, and it is plain ASCII: what follows may be cut or damaged.
         let prefix: String = start.iter().take(192).map(|byte| char::from(*byte)).collect();
-        if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > end.position.batch) {
+        if let Some(line) = line::parse_prefix(&prefix).filter(|line| line.batch > batch) {
             let why = format!("line {} of batch {} stands behind it", line.seq, line.batch);
             return Ok(damaged(why));
         }

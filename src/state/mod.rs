@@ -6,6 +6,7 @@ pub mod decisions;
 pub mod fold;
 pub mod history;
 pub mod lineage;
+pub mod lines;
 pub mod proposals;
 pub mod reports;
 pub mod store;

@@ -12,10 +12,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, history, lineage, proposals, reports};
+use super::{cases, decisions, history, lineage, lines, proposals, reports};
 use crate::gate::{Seen, State};
-use crate::ledger::log::{Location, StoredPosition};
-use crate::ledger::tree::Hash;
+use crate::ledger::log::StoredPosition;
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::ids::OrderId;
@@ -99,10 +98,6 @@ const TABLES: &str = "
         PRIMARY KEY (source, id, spool)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX requests_by_spool ON requests (spool, id);
-    CREATE TABLE lines (
-        seq INTEGER PRIMARY KEY, segment INTEGER NOT NULL, start INTEGER NOT NULL, length INTEGER NOT NULL,
-        leaf TEXT NOT NULL
-    ) STRICT;
     CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE TABLE fills (
         seq INTEGER NOT NULL, ordinal INTEGER NOT NULL, recorded_ms INTEGER NOT NULL, body TEXT NOT NULL,
@@ -255,12 +250,18 @@ impl Store {
     /// [`StoreError`].
     pub fn clear_within(&self) -> Result<(), StoreError> {
         self.database.execute_batch(
-            "DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
+            "DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
-        for drop in
-            [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, proposals::DROP, reports::DROP]
-        {
+        for drop in [
+            cases::DROP,
+            decisions::DROP,
+            history::DROP,
+            lineage::DROP,
+            lines::DROP,
+            proposals::DROP,
+            reports::DROP,
+        ] {
             self.database.execute_batch(drop)?;
         }
         for tables in [
@@ -269,6 +270,7 @@ impl Store {
             decisions::TABLES,
             history::TABLES,
             lineage::TABLES,
+            lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
         ] {
@@ -436,43 +438,6 @@ impl Store {
         self.seen_where(sql, spool, id)
     }
 
-    /// Remembers where a decision line stands.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn insert_line(&self, seq: u64, location: Location) -> Result<(), StoreError> {
-        self.database
-            .prepare_cached(
-                "INSERT OR REPLACE INTO lines (seq, segment, start, length, leaf) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
-                to_sql(seq)?,
-                location.segment,
-                to_sql(location.offset)?,
-                to_sql(location.length)?,
-                location.leaf.to_string()
-            ])?;
-        Ok(())
-    }
-
-    /// Where a decision line stands.
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn line(&self, seq: u64) -> Result<Option<Location>, StoreError> {
-        let row: Option<(u32, i64, i64, String)> = self
-            .database
-            .prepare_cached("SELECT segment, start, length, leaf FROM lines WHERE seq = ?1")?
-            .query_row(params![to_sql(seq)?], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-            .optional()?;
-        row.map(|(segment, offset, length, leaf)| {
-            let leaf = Hash::from_hex(&leaf)
-                .ok_or_else(|| StoreError::Damaged(format!("`{leaf}` where a hash should stand")))?;
-            Ok(Location { segment, offset: from_sql(offset)?, length: from_sql(length)?, leaf })
-        })
-        .transpose()
-    }
-
     /// Remembers how an order ended.
     ///
     /// # Errors
@@ -545,7 +510,6 @@ impl Store {
         let mut rows = Vec::new();
         for sql in [
             "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id, spool",
-            "SELECT 'line ' || seq || ' ' || segment || ' ' || start || ' ' || length || ' ' || leaf FROM lines ORDER BY seq",
             "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
             "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
         ]
@@ -553,7 +517,7 @@ impl Store {
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &proposals::DUMP, &reports::DUMP])
+        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

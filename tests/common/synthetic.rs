@@ -56,7 +56,8 @@ impl Synthetic {
         let bodies = [(genesis.kind(), genesis.body().unwrap())];
         let ledger = Ledger::create(disk.clone(), signer, &bodies).unwrap();
         let mut log = Synthetic { disk, ledger, leaves: Vec::new(), heads: Vec::new() };
-        log.take_over(&Position::start());
+        let start = Position::start(log.ledger.signer().identity());
+        log.take_over(&start);
         log
     }
 

@@ -1,70 +1,40 @@
-//! The lines of a home's ledger, as commands read them.
+//! The lines of a request, or of a number, as commands read them.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Result;
 use spoolgate::gate::Record;
 use spoolgate::home::HomeError;
-use spoolgate::home::open::read_genesis;
+use spoolgate::home::query::{Books, Filter};
 use spoolgate::home::read::real_seams;
-use spoolgate::host::disk::Disk;
-use spoolgate::ledger::scan::{LineReader, NextLine};
-use spoolgate::ledger::{line, recover, segment};
+use spoolgate::ledger::batches::Line;
 
-/// A line as it is shown.
-pub struct Shown {
-    /// Its number.
-    pub seq: u64,
-    /// What it is.
-    pub kind: String,
-    /// As it stands.
-    pub text: String,
-    /// What it says; none: a line of the ledger itself.
-    pub record: Option<Record>,
-}
-
-/// The segments of a home's ledger.
-pub fn segments_of(home: &Path) -> Result<(Arc<dyn Disk>, Vec<u32>)> {
-    let disk = real_seams(home)?.disk;
-    // Says whether there is a ledger at all.
-    read_genesis(home, disk.as_ref())?;
-    let numbers =
-        recover::segments(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
-    Ok((disk, numbers))
-}
-
-/// Hands the lines of the segments from `first` on to `visit`, as they stand, sealed or not.
-pub fn each_line(home: &Path, first: u32, visit: &mut dyn FnMut(Shown)) -> Result<()> {
-    let (disk, numbers) = segments_of(home)?;
-    for number in numbers.into_iter().filter(|number| *number >= first) {
-        let file = segment::open(disk.as_ref(), Path::new(segment::AUDIT_DIR), number)?;
-        let mut reader = LineReader::new(file.as_ref(), 0);
-        while let NextLine::Line(_, bytes) = reader.next_line()? {
-            let line = line::parse(&bytes).map_err(|error| {
-                HomeError::Record(format!(
-                    "`{}`: {error}; run `spoolgate audit verify`",
-                    segment::file_name(number)
-                ))
-            })?;
-            let record = Record::parse(line.kind, &line.body()).ok().flatten();
-            let text = String::from_utf8_lossy(&bytes).into_owned();
-            visit(Shown { seq: line.seq, kind: line.kind.to_owned(), text, record });
-        }
+/// Lines that a request of this id, or of this number, is in.
+pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
+    let books = Books::of_home(home, &real_seams(home)?)?;
+    let mut found: Vec<Line> = Vec::new();
+    let mut filters = vec![Filter { request_ids: vec![id.to_owned()], ..Filter::default() }];
+    if let Ok(seq) = id.parse::<u64>() {
+        filters.push(Filter { own_kinds: true, lines: seq..seq.saturating_add(1), ..Filter::default() });
     }
-    Ok(())
+    for filter in filters {
+        books.find(&filter, None, &mut |line| -> Result<()> {
+            found.push(line.clone());
+            Ok(())
+        })?;
+    }
+    found.sort_by_key(|line| line.seq);
+    found.dedup_by_key(|line| line.seq);
+    Ok(found)
 }
 
-/// Lines that a request of this id, or of this number, is in: read from the first line on.
+/// The same as records; the ledger's own lines have none.
 pub fn records(home: &Path, id: &str) -> Result<Vec<(u64, Record)>> {
-    let seq: Option<u64> = id.parse().ok();
     let mut found = Vec::new();
-    each_line(home, 1, &mut |shown| {
-        let by_request = matches!(&shown.record, Some(Record::Decision(decision))
-            if decision.request_id.as_deref() == Some(id));
-        if by_request || seq == Some(shown.seq) {
-            found.extend(shown.record.map(|record| (shown.seq, record)));
-        }
-    })?;
+    for line in lines(home, id)? {
+        let record = Record::parse(&line.kind, &line.body())
+            .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
+        found.extend(record.map(|record| (line.seq, record)));
+    }
     Ok(found)
 }

@@ -3,10 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::gate::Record;
 use spoolgate::wire::code::Exit;
 
-use super::lines::each_line;
+use super::lines::lines;
 use crate::cli::output::{self, Output};
 
 /// Which line.
@@ -63,24 +62,16 @@ fn indented(text: &str) -> String {
 
 /// Prints the lines.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let seq: Option<u64> = args.what.parse().ok();
-    let mut found = Vec::new();
-    each_line(home, 1, &mut |shown| {
-        let by_request = matches!(&shown.record, Some(Record::Decision(decision))
-            if decision.request_id.as_deref() == Some(args.what.as_str()));
-        if by_request || seq == Some(shown.seq) {
-            found.push(shown);
-        }
-    })?;
+    let found = lines(home, &args.what)?;
     if found.is_empty() {
         bail!("there is no line and no request `{}` in this ledger", output::plain(&args.what));
     }
-    for shown in found {
+    for line in found {
         if output.is_json() {
-            output.line(&shown.text)?;
+            output.line(&line.text)?;
             continue;
         }
-        output.line(&output::plain_lines(&indented(&shown.text)))?;
+        output.line(&output::plain_lines(&indented(&line.text)))?;
     }
     Ok(Exit::Success)
 }

@@ -1,141 +1,108 @@
-//! `audit tail`: the last lines, a row each.
+//! `audit tail`: the last lines, a row each, and with `-f` those that come.
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
-use spoolgate::gate::record::{AskedFor, Event};
-use spoolgate::gate::{Change, Record};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use spoolgate::home::follow::Follower;
+use spoolgate::home::query::{Books, Filter};
+use spoolgate::ledger::batches::Line;
 use spoolgate::wire::code::Exit;
 
-use super::lines::{Shown, each_line, segments_of};
-use crate::cli::output::{self, Output};
+use super::filter::{Filters, Place, tell_pruned};
+use super::row::{Color, Rows};
+use crate::cli::output::Output;
+use crate::cli::run::stop_on_signals;
+
+/// How often a ledger that is followed is looked at, milliseconds: two calls of the system.
+const LOOK_EVERY_MS: i64 = 250;
 
 /// How many lines, and which.
 #[derive(clap::Args)]
 pub struct Args {
+    #[command(flatten)]
+    place: Place,
     /// How many.
     #[arg(short = 'n', long, default_value_t = 20)]
     lines: usize,
-    /// Also seals and other lines that decide nothing.
-    #[arg(long)]
-    all: bool,
+    /// Go on with the lines that come, until stopped.
+    #[arg(short = 'f', long)]
+    follow: bool,
+    #[command(flatten)]
+    filters: Filters,
+    /// Whether to colour how it came out.
+    #[arg(long, value_enum, default_value_t)]
+    color: Color,
 }
 
 /// Prints the last lines.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let (_, numbers) = segments_of(home)?;
-    let mut last: std::collections::VecDeque<Shown> = std::collections::VecDeque::new();
-    // From the newest segment backwards until there are enough.
-    for number in numbers.into_iter().rev() {
-        last.clear();
-        each_line(home, number, &mut |shown| {
-            let decides = !matches!(shown.kind.as_str(), "seal" | "segment" | "published");
-            if args.all || decides {
-                last.push_back(shown);
-            }
-            if last.len() > args.lines {
-                last.pop_front();
-            }
-        })?;
-        if last.len() >= args.lines {
-            break;
-        }
-    }
-    if output.is_json() {
-        last.iter().try_for_each(|shown| output.line(&shown.text))?;
+    let rows = Rows::new(output, args.color);
+    let filter = args.filters.filter();
+    if args.follow {
+        follow(home, args, &filter, &rows, output)?;
         return Ok(Exit::Success);
     }
-    let rows: Vec<Vec<String>> = last.iter().map(describe).collect();
-    output.table(&["line", "time", "kind", "who", "what", "outcome"], &["line"], &rows)?;
+    let books = args.place.books(home)?;
+    tell_pruned(&books, output)?;
+    rows.heading()?;
+    books.find(&filter, Some(args.lines), &mut |line| rows.line(line))?;
     Ok(Exit::Success)
 }
 
-/// What is wrong with rule files, by an event that says so.
-fn fault_of(event: &Event) -> String {
-    let fault = event.changes.iter().find_map(|change| match change {
-        Change::RulebookFaulted { fault } => Some(fault.clone()),
-        _ => None,
-    });
-    fault.unwrap_or_default()
+fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &Output) -> Result<()> {
+    let stop = stop_on_signals()?;
+    let Some(books) = wait_for(home, args, &stop, output)? else { return Ok(()) };
+    tell_pruned(&books, output)?;
+    let end = books.end()?;
+    let mut before = filter.clone();
+    before.lines.end = end.next.as_ref().map_or(0, |next| next.seq);
+    rows.heading()?;
+    books.find(&before, Some(args.lines), &mut |line| rows.line(line))?;
+    let mut follower = Follower::new(books, end)?;
+    let mut show =
+        |line: &Line| -> Result<()> { if filter.matches(line)? { rows.line(line) } else { Ok(()) } };
+    while !stop.load(Ordering::Relaxed) {
+        for remark in follower.poll(&mut show)? {
+            output.remark(&remark);
+        }
+        if rest(&stop)? {
+            break;
+        }
+    }
+    Ok(())
 }
 
-/// A line in a row for people.
-fn describe(shown: &Shown) -> Vec<String> {
-    let (time, who, what, outcome) = match &shown.record {
-        Some(Record::Decision(decision)) => {
-            let outcome = match (decision.metadata.code, decision.metadata.replay_of) {
-                (Some(code), _) => {
-                    format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default())
-                }
-                (None, Some(original)) => format!("answered again as in line {original}"),
-                (None, None) => {
-                    decision.order_id.map_or_else(|| "success".to_owned(), |id| format!("success, {id}"))
-                }
-            };
-            let who = decision.source.clone().unwrap_or_default();
-            let what = decision.action.clone().unwrap_or_else(|| decision.file.clone());
-            (decision.timestamp.to_string(), who, what, outcome)
+/// The ledger, once there is one; none: it was stopped before.
+fn wait_for(home: &Path, args: &Args, stop: &Arc<AtomicBool>, output: &Output) -> Result<Option<Books>> {
+    let folder = args.place.folder(home);
+    let mut told = false;
+    // A ledger appears whole, so that its first file is there or is not.
+    while !folder.join(spoolgate::ledger::segment::file_name(1)).exists() {
+        if !told {
+            output.remark(&format!("there is no ledger in `{}` yet; waiting for it", folder.display()));
+            told = true;
         }
-        Some(Record::Council(line)) => {
-            let what = format!("council decides case {}", line.request_id);
-            (line.timestamp.to_string(), String::new(), what, line.outcome.as_str().to_owned())
+        if rest(stop)? {
+            return Ok(None);
         }
-        Some(Record::Input(input)) => {
-            let what = format!("{} on case {}", input.role, input.request_id);
-            (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
-        }
-        Some(Record::AdmissionInput(input)) => {
-            let what = match &input.about {
-                AskedFor::Policy { domain, .. } => format!("policy of {domain}"),
-                AskedFor::Lineage { source, request_id, .. } => {
-                    format!("lineage of `{request_id}` of {source}")
-                }
-            };
-            (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
-        }
-        Some(Record::Market(rows)) => {
-            let what = format!("{} rows of {}", rows.row_count, rows.symbol);
-            (
-                rows.timestamp.to_string(),
-                rows.file_name.clone().unwrap_or_default(),
-                what,
-                format!("{} changes", rows.changes.len()),
-            )
-        }
-        Some(Record::Genesis(genesis)) => (
-            genesis.timestamp.to_string(),
-            String::new(),
-            "the log begins".to_owned(),
-            genesis.origin.clone(),
-        ),
-        Some(Record::Rotate(rotation)) => (
-            rotation.timestamp.to_string(),
-            rotation.by.to_string(),
-            format!("the log's key is {} from here on", rotation.log_key),
-            rotation.reason.clone(),
-        ),
-        Some(Record::Admin(admin)) => {
-            (admin.timestamp.to_string(), admin.by.to_string(), admin.note.clone(), admin.reason.clone())
-        }
-        Some(Record::Published(published)) => (
-            published.timestamp.to_string(),
-            String::new(),
-            format!("answers up to {} are durable", published.up_to),
-            String::new(),
-        ),
-        Some(
-            Record::Start(event)
-            | Record::Stop(event)
-            | Record::Rulebook(event)
-            | Record::Tick(event)
-            | Record::Halt(event)
-            | Record::ClockStep(event)
-            | Record::DeadMan(event)
-            | Record::Quota(event)
-            | Record::Proposal(event),
-        ) => (event.timestamp.to_string(), String::new(), event.note.clone(), fault_of(event)),
-        None => (String::new(), String::new(), String::new(), String::new()),
-    };
-    let outcome = output::short(&outcome, 120);
-    vec![shown.seq.to_string(), time, shown.kind.clone(), who, what, outcome]
+    }
+    args.place.books(home).map(Some)
+}
+
+/// Waits a little; says whether that was it: stopped, or nobody reads any more.
+fn rest(stop: &Arc<AtomicBool>) -> Result<bool> {
+    let stdout = std::io::stdout();
+    // Nothing is asked for: what ends the wait early is that the other end of a pipe was closed.
+    let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
+    let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_MS * 1_000_000 };
+    match poll(&mut fds, Some(&timeout)) {
+        Ok(0) | Err(Errno::INTR) => {}
+        Ok(_) => return Ok(true),
+        Err(error) => return Err(std::io::Error::from(error).into()),
+    }
+    Ok(stop.load(Ordering::Relaxed))
 }

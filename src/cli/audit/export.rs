@@ -1,0 +1,271 @@
+//! `audit export`: lines for other programs, as CSV or as they stand.
+
+use std::fs;
+use std::io::{BufWriter, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use spoolgate::home::HomeError;
+use spoolgate::home::query::Entry;
+use spoolgate::ledger::batches::Line;
+use spoolgate::wire::code::Exit;
+
+use super::filter::{Filters, Place, tell_pruned};
+use crate::cli::output::{self, Format, Output};
+
+/// Bytes that are gathered before they are written.
+const GATHERED_BYTES: usize = 64 * 1024;
+
+/// Names of the columns, fixed: a new one comes last.
+pub const HEADER: [&str; 18] = [
+    "line",
+    "time",
+    "kind",
+    "request_id",
+    "action",
+    "source",
+    "status",
+    "decision",
+    "code",
+    "message",
+    "strategy",
+    "symbol",
+    "side",
+    "size",
+    "order_id",
+    "failed_checks",
+    "rulebook",
+    "leaf",
+];
+
+/// Which lines, of which ledger, and where to.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    place: Place,
+    /// CSV with a header, or JSON lines as they stand in the ledger (`json` is the same).
+    #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv", hide_possible_values = true,
+        value_parser = clap::builder::EnumValueParser::<Format>::new())]
+    format: Format,
+    /// Write to this file, whole or not at all; absent: to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Replace the file if it is there.
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Only so many of the newest.
+    #[arg(short = 'n', long, value_name = "N")]
+    recent: Option<usize>,
+    #[command(flatten)]
+    filters: Filters,
+}
+
+/// Where it goes.
+enum Sink<'a> {
+    /// Standard output, with what was not written yet.
+    Stdout(&'a Output, Vec<u8>, bool),
+    /// A file that is not there under its name yet.
+    File(Hidden),
+}
+
+/// A file under another name until it is whole.
+struct Hidden {
+    file: BufWriter<fs::File>,
+    path: PathBuf,
+    target: PathBuf,
+    force: bool,
+    done: bool,
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        if !self.done {
+            // What is half an export is of no use to anybody.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Hidden {
+    fn create(target: &Path, force: bool, ledger: &Path) -> Result<Hidden> {
+        let named = || format!("file `{}`", target.display());
+        let name = target.file_name().with_context(named)?;
+        let folder = match target.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        let is_ledger = folder.canonicalize().with_context(named)? == ledger.canonicalize()?;
+        if is_ledger {
+            bail!("`{}` would lie in the ledger's own folder; name another with --out", target.display());
+        }
+        if !force && target.symlink_metadata().is_ok() {
+            bail!("`{}` is there already; --force replaces it", target.display());
+        }
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.tmp", std::process::id()));
+        let path = folder.join(hidden);
+        let file = fs::File::create_new(&path).map_err(|source| HomeError::disk(&path, source))?;
+        let file = BufWriter::with_capacity(GATHERED_BYTES, file);
+        Ok(Hidden { file, path, target: target.to_owned(), force, done: false })
+    }
+
+    fn finish(mut self) -> Result<()> {
+        let fail = |source| HomeError::disk(&self.target, source);
+        self.file.flush().and_then(|()| self.file.get_ref().sync_all()).map_err(fail)?;
+        if self.force {
+            fs::rename(&self.path, &self.target).map_err(fail)?;
+        } else {
+            let renamed = renameat_with(CWD, &self.path, CWD, &self.target, RenameFlags::NOREPLACE);
+            renamed.map_err(|errno| fail(errno.into()))?;
+        }
+        self.done = true;
+        Ok(())
+    }
+}
+
+impl Sink<'_> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        match self {
+            Sink::File(hidden) => {
+                hidden.file.write_all(bytes).map_err(|source| HomeError::disk(&hidden.target, source))?;
+            }
+            Sink::Stdout(output, gathered, _) => {
+                gathered.extend_from_slice(bytes);
+                if gathered.len() >= GATHERED_BYTES {
+                    output.exact(gathered)?;
+                    gathered.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Sink::File(hidden) => hidden.finish(),
+            Sink::Stdout(output, gathered, _) => output.exact(&gathered),
+        }
+    }
+
+    /// Whether a person reads it, at a terminal that would obey what agents wrote.
+    fn is_terminal(&self) -> bool {
+        matches!(self, Sink::Stdout(_, _, true))
+    }
+}
+
+/// Writes the lines, the newest last.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let books = args.place.books(home)?;
+    tell_pruned(&books, output)?;
+    let mut sink = match &args.out {
+        Some(path) => Sink::File(Hidden::create(path, args.force, &args.place.folder(home))?),
+        None => Sink::Stdout(output, Vec::new(), std::io::stdout().is_terminal()),
+    };
+    let is_csv = matches!(args.format, Format::Csv | Format::Table);
+    if is_csv {
+        sink.write(format!("{}\r\n", HEADER.join(",")).as_bytes())?;
+    }
+    let mut lines: u64 = 0;
+    books.find(&args.filters.filter(), args.recent, &mut |line| -> Result<()> {
+        lines = lines.saturating_add(1);
+        if is_csv {
+            return sink.write(row(line)?.as_bytes());
+        }
+        let text = if sink.is_terminal() { output::plain_json(&line.text) } else { line.text.clone() };
+        sink.write(format!("{text}\n").as_bytes())
+    })?;
+    sink.finish()?;
+    if let Some(path) = &args.out {
+        output.remark(&format!("{lines} lines are in `{}`", path.display()));
+    }
+    Ok(Exit::Success)
+}
+
+/// A line as a row of CSV (RFC 4180).
+fn row(line: &Line) -> Result<String> {
+    let body = line.body();
+    let entry = Entry::read(line, &body)?;
+    let failed: Vec<&str> =
+        entry.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_ref()).collect();
+    let message = entry.metadata.message.as_deref().or(entry.note.as_deref());
+    // Made by the gate, of digits and letters: numbers stay numbers.
+    let own = |value: Option<String>| value.unwrap_or_default();
+    let cells = [
+        line.seq.to_string(),
+        own(entry.timestamp.map(|time| time.to_string())),
+        text(Some(&line.kind)),
+        text(entry.request_id.as_deref()),
+        text(entry.action.as_deref()),
+        text(entry.source.as_deref()),
+        own(entry.status_word().map(str::to_owned)),
+        own(entry.verdict().map(str::to_owned)),
+        own(entry.metadata.code.map(|code| code.name().to_owned())),
+        text(message),
+        text(entry.strategy.as_deref()),
+        text(entry.symbol.as_deref()),
+        text(entry.side.as_deref()),
+        own(entry.size.map(|size| size.to_string())),
+        own(entry.order_id.map(|order| order.to_string())),
+        text(Some(&failed.join(";"))),
+        text(entry.rulebook.as_deref()),
+        line.location.leaf.to_string(),
+    ];
+    Ok(format!("{}\r\n", cells.join(",")))
+}
+
+/// Whether a spreadsheet takes a cell that begins so for a formula; full-width forms are folded by some.
+fn begins_formula(c: char) -> bool {
+    matches!(c, '=' | '+' | '-' | '@' | '\t' | '\r' | '＝' | '＋' | '－' | '＠')
+}
+
+/// A text that somebody may have chosen: quoted, without control characters, and no formula in a spreadsheet, whichever
+/// character that takes for the end of a cell.
+fn text(value: Option<&str>) -> String {
+    let Some(value) = value.filter(|value| !value.is_empty()) else { return String::new() };
+    let mut cell = String::with_capacity(value.len().saturating_add(2));
+    let mut begins = true;
+    for c in output::plain(value).chars() {
+        if begins && begins_formula(c) {
+            cell.push('\'');
+        }
+        begins = matches!(c, ',' | ';' | '|' | '"' | '\'') || (begins && c == ' ');
+        if c == '"' {
+            cell.push('"');
+        }
+        cell.push(c);
+    }
+    format!("\"{cell}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::text;
+
+    #[test]
+    fn what_agents_write_is_no_formula() {
+        for (value, cell) in [
+            ("", ""),
+            ("plain", "\"plain\""),
+            ("=1+1", "\"'=1+1\""),
+            ("+1", "\"'+1\""),
+            ("-1", "\"'-1\""),
+            ("@SUM(A1)", "\"'@SUM(A1)\""),
+            ("  =1", "\"  '=1\""),
+            ("\t=1", "\"\\t=1\""),
+            ("\r=1", "\"\\r=1\""),
+            ("a\nb", "\"a\\nb\""),
+            ("＝1", "\"'＝1\""),
+            ("x;=1", "\"x;'=1\""),
+            ("x,@y", "\"x,'@y\""),
+            ("x\"=1", "\"x\"\"'=1\""),
+            ("'=1", "\"''=1\""),
+            ("\u{202e}=1", "\"\\u{202e}=1\""),
+            ("limit is -3", "\"limit is -3\""),
+            ("a-b", "\"a-b\""),
+        ] {
+            assert_eq!(text(Some(value)), cell, "{value:?}");
+        }
+    }
+}

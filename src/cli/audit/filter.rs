@@ -1,0 +1,164 @@
+//! Which lines are meant: the flags that `query`, `export` and `tail` share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser as _;
+use spoolgate::home::query::{Books, Filter, Outcome};
+use spoolgate::home::read::real_seams;
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::wire::code::Code;
+use spoolgate::wire::ids::OrderId;
+use spoolgate::wire::time::Time;
+
+use crate::cli::output::Output;
+
+/// Kinds of lines.
+const KINDS: [&str; 18] = [
+    "genesis",
+    "start",
+    "stop",
+    "rulebook",
+    "tick",
+    "halt",
+    "clock_step",
+    "dead_man",
+    "quota",
+    "rotate",
+    "proposal",
+    "market",
+    "input",
+    "council",
+    "decision",
+    "published",
+    "segment",
+    "seal",
+];
+
+/// Where to read.
+#[derive(clap::Args)]
+pub struct Place {
+    /// The audit folder; absent: that of the home.
+    dir: Option<PathBuf>,
+    /// Read the ledger alone, without the help of state/state.db.
+    #[arg(long)]
+    no_index: bool,
+}
+
+impl Place {
+    /// The ledger there.
+    pub fn books(&self, home: &Path) -> Result<Books> {
+        let books = match &self.dir {
+            Some(dir) => {
+                let disk = RealDisk::open(dir).with_context(|| {
+                    format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
+                })?;
+                Books::of_folder(Arc::new(disk), Path::new(""))
+            }
+            None => Books::of_home(home, &real_seams(home)?)?,
+        };
+        Ok(if self.no_index { books.without_index() } else { books })
+    }
+
+    /// The folder that is read.
+    pub fn folder(&self, home: &Path) -> PathBuf {
+        self.dir.clone().unwrap_or_else(|| home.join(spoolgate::ledger::segment::AUDIT_DIR))
+    }
+}
+
+/// Says what is not looked into.
+pub fn tell_pruned(books: &Books, output: &Output) -> Result<()> {
+    let pruned = books.pruned()?;
+    if let (Some(first), Some(last)) = (pruned.first(), pruned.last()) {
+        output.remark(&format!(
+            "the contents of {} segments from `{first}` to `{last}` were pruned: none of their lines is found",
+            pruned.len()
+        ));
+    }
+    Ok(())
+}
+
+fn code(text: &str) -> Result<Code, String> {
+    let name = text.to_ascii_uppercase();
+    let found = Code::ALL.iter().copied().find(|code| code.name() == name);
+    found.ok_or_else(|| "no code of answers; docs/contracts.md lists them".to_owned())
+}
+
+/// Conditions of several kinds must all hold. A flag given twice means either value.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Which lines")]
+pub struct Filters {
+    /// Of the request of this id, whoever sent it.
+    #[arg(long, value_name = "ID")]
+    request: Vec<String>,
+    /// Recorded at this time or later (RFC 3339, UTC, with `Z`).
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    from: Option<Time>,
+    /// Recorded before this time.
+    #[arg(long, value_name = "TIME", value_parser = Time::parse)]
+    to: Option<Time>,
+    /// Of requests for this action: `order.submit`, or `order.*`.
+    #[arg(long, value_name = "ACTION")]
+    action: Vec<String>,
+    /// Of requests that this principal signed, or that claim so.
+    #[arg(long, value_name = "NAME")]
+    principal: Vec<String>,
+    /// How it came out, in the words of answers and lines; `rejected` is every refusal.
+    #[arg(long, value_name = "WORD", ignore_case = true, value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::as_str)).map(|word| outcome(&word)))]
+    verdict: Vec<Outcome>,
+    /// With this code, such as RULE_VIOLATION.
+    #[arg(long, value_name = "CODE", value_parser = code)]
+    code: Vec<Code>,
+    /// With this check in the check vector.
+    #[arg(long, value_name = "NAME")]
+    check: Vec<String>,
+    /// With this check in the check vector, failed.
+    #[arg(long, value_name = "NAME")]
+    check_failed: Vec<String>,
+    /// About this symbol.
+    #[arg(long, value_name = "SYMBOL")]
+    symbol: Vec<String>,
+    /// About an order of this strategy.
+    #[arg(long, value_name = "NAME")]
+    strategy: Vec<String>,
+    /// About this order, or doing something to it, such as filling it.
+    #[arg(long, value_name = "ORDER", value_parser = OrderId::parse)]
+    order: Vec<OrderId>,
+    /// Of this kind.
+    #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS))]
+    kind: Vec<String>,
+    /// Also seals and other lines that the ledger writes for itself.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Clap hands on none but these words.
+fn outcome(word: &str) -> Outcome {
+    let found = Outcome::ALL.into_iter().find(|outcome| outcome.as_str().eq_ignore_ascii_case(word));
+    found.unwrap_or(Outcome::Success)
+}
+
+impl Filters {
+    /// The filter that they are.
+    pub fn filter(&self) -> Filter {
+        Filter {
+            request_ids: self.request.clone(),
+            from: self.from,
+            to: self.to,
+            actions: self.action.clone(),
+            sources: self.principal.clone(),
+            outcomes: self.verdict.clone(),
+            codes: self.code.clone(),
+            checks: self.check.clone(),
+            failed_checks: self.check_failed.clone(),
+            symbols: self.symbol.clone(),
+            strategies: self.strategy.clone(),
+            orders: self.order.clone(),
+            kinds: self.kind.clone(),
+            own_kinds: self.all,
+            ..Filter::default()
+        }
+    }
+}
