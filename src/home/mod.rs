@@ -23,6 +23,8 @@ mod program;
 mod proposals;
 pub mod read;
 pub mod replay;
+pub mod rollback;
+pub mod rotation;
 pub mod rulebook;
 pub mod run;
 mod sweep;

@@ -82,6 +82,10 @@ pub struct Position {
     pub frontier: Frontier,
     /// The keys in force there.
     pub keys: Arc<LogIdentity>,
+    /// Leaf hash of the line before the last seal; zeros at the very beginning.
+    pub before_seal: Hash,
+    /// Signature of the last seal, base64: with it, this place is a head that can be shown to be this log's.
+    pub seal_sig: String,
 }
 
 /// [`Position`] as stored.
@@ -99,6 +103,8 @@ pub struct StoredPosition {
     edge: Vec<String>,
     log_key: String,
     seal_key: String,
+    before_seal: String,
+    seal_sig: String,
 }
 
 impl Position {
@@ -115,7 +121,15 @@ impl Position {
             root: Hash::ZERO,
             frontier: Frontier::default(),
             keys: Arc::new(keys),
+            before_seal: Hash::ZERO,
+            seal_sig: String::new(),
         }
+    }
+
+    /// The last seal; none before the first line.
+    pub fn seal(&self) -> Option<Seal> {
+        let size = self.seq.checked_sub(1)?;
+        Some(Seal { size, root: self.root.to_string(), sig: self.seal_sig.clone() })
     }
 
     /// As stored.
@@ -132,6 +146,8 @@ impl Position {
             edge: self.frontier.to_hex_list(),
             log_key: self.keys.log_key.to_string(),
             seal_key: self.keys.seal_key_hex(),
+            before_seal: self.before_seal.to_string(),
+            seal_sig: self.seal_sig.clone(),
         }
     }
 
@@ -152,6 +168,8 @@ impl Position {
             root: Hash::from_hex(&stored.root)?,
             frontier: Frontier::from_parts(stored.seq, edge)?,
             keys: Arc::new(keys),
+            before_seal: Hash::from_hex(&stored.before_seal)?,
+            seal_sig: stored.seal_sig.clone(),
         })
     }
 }
@@ -477,8 +495,10 @@ fn render_batch(
     }
     let root = after.frontier.root();
     let seal = Seal::sign(&signer.seal, &signer.origin, after.seq, &root, &after.head);
+    after.before_seal = after.head;
     push(&mut after, "seal", &seal.body())?;
     after.root = root;
+    after.seal_sig = seal.sig;
     after.batch += 1;
     let total = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if total > BATCH_BYTES_MAX {

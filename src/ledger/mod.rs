@@ -2,6 +2,7 @@
 //! Merkle log at once. Bytes on disk are the truth; nothing is serialised again in order to hash it.
 
 pub mod frames;
+pub mod heads;
 pub mod lanes;
 pub mod line;
 pub mod log;

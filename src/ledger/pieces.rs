@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::mpsc;
 use std::thread;
 
+use super::heads::{self, Head};
 use super::lanes;
 use super::line::{self, LINE_BYTES_MAX, LineError};
 use super::rotation::LogIdentity;
@@ -66,7 +67,7 @@ impl Standing {
             (Place::First, _) => *seq == 0,
             (Place::FirstOfFile, at) => at == 0 && *seq > 0,
             (Place::Second, at) => at == 1 && first_seq > 0,
-            (Place::Inside, at) => at > 0 && !rotated,
+            (Place::Inside | Place::Admin, at) => at > 0 && !rotated,
             (Place::Seal, at) => at > 0,
         };
         if !stands {
@@ -137,6 +138,8 @@ pub enum Place {
     Second,
     /// Behind anything: a seal.
     Seal,
+    /// Anywhere else, and it may give up heads of the log.
+    Admin,
     /// Anywhere else.
     Inside,
 }
@@ -148,6 +151,7 @@ impl Place {
             b"segment" => Place::FirstOfFile,
             b"rotate" => Place::Second,
             b"seal" => Place::Seal,
+            b"admin" => Place::Admin,
             _ => Place::Inside,
         }
     }
@@ -164,6 +168,8 @@ pub struct Piece {
     /// Level and root of the perfect subtrees that the lines are, if `first` has the number that it says; seals
     /// are not in them. Empty if only links are looked at.
     pub subtrees: Vec<(u32, Hash)>,
+    /// Heads of this log that lines give up, each with the number of the line.
+    pub given_up: Vec<(Head, u64)>,
     /// Offset of where they end early, and what is wrong there.
     pub bad: Option<(u64, String)>,
 }
@@ -355,6 +361,11 @@ impl Looker<'_> {
             };
             let Standing { prev, seq, batch, place, .. } = standing;
             let rotated = place == Place::Second;
+            if place == Place::Admin
+                && let Ok(line) = line::parse(bytes)
+            {
+                piece.given_up.extend(heads::given_up(&line.body()).into_iter().map(|head| (head, seq)));
+            }
             behind = Some(Behind {
                 head: *leaf,
                 seq: seq.wrapping_add(1),

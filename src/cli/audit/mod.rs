@@ -1,6 +1,8 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod accept_rollback;
 mod lines;
+mod rotate;
 mod show;
 mod tail;
 mod verify;
@@ -30,6 +32,16 @@ pub enum Command {
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+    /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are another matter: see `spoolgate keys rotate`."
+    )]
+    Rotate(rotate::Args),
+    /// Go on with an older copy of the ledger that was put back on purpose.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
+    )]
+    AcceptRollback(accept_rollback::Args),
 }
 
 /// Runs a command.
@@ -38,5 +50,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
+        Command::Rotate(args) => rotate::run(home, args, output),
+        Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
     }
 }
