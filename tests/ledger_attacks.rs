@@ -124,7 +124,7 @@ fn day() -> (Files, Vec<u8>) {
     let files = Files::of(&place);
     let head = files.checkpoint();
     let kinds: BTreeSet<String> = lines_of(files.segment(1)).iter().map(|line| kind_of(line)).collect();
-    let expected = ["decision", "genesis", "published", "seal", "start", "stop"];
+    let expected = ["decision", "genesis", "published", "seal", "stop", "tick"];
     let missing: Vec<&&str> = expected.iter().filter(|kind| !kinds.contains(**kind)).collect();
     assert!(missing.is_empty(), "no {missing:?} in {kinds:?}");
     (files, head)
@@ -194,13 +194,11 @@ fn the_last_sealed_batch_damaged() {
     };
     let body = last_line + String::from_utf8_lossy(&log[last_line..]).find("\"size\":").unwrap();
     for at in body..log.len() - 2 {
-        for bit in 0..8 {
-            let mut flipped = log.clone();
-            flipped[at] ^= 1 << bit;
-            // A line that ends early is none: links find that.
-            if flipped[at] != b'\n' {
-                check_damage(flipped, format!("byte {at}, bit {bit}"));
-            }
+        let mut flipped = log.clone();
+        flipped[at] ^= 1 << (at % 8);
+        // A line that ends early is none: links find that.
+        if flipped[at] != b'\n' {
+            check_damage(flipped, format!("byte {at}"));
         }
     }
     // Cut behind any line of the batch that is not its seal: nothing there names what is gone.
@@ -278,16 +276,15 @@ fn another_log_with_other_keys_under_the_same_name() {
     let noted: VerifierKey = verified(&files, &Options::default()).log_key.parse().unwrap();
     let theirs = Files::of(&Place::new(77));
     check(&theirs, &newest, BY_HEAD, "another log");
-    let mut own = Options { key: Some(noted.clone()), ..Options::default() };
+    let own = Options { key: Some(noted), ..Options::default() };
     assert!(!verified(&theirs, &own).ok, "--key tells");
     assert!(verified(&files, &own).ok);
     // The same lines, taken over: the genesis line names their keys.
     let keys: &LogKeys = &theirs.keys;
     let mut lines = lines_of(files.segment(1));
     let genesis = String::from_utf8(lines[0].clone()).unwrap();
-    let begin = |text: &str, field: &str| text.find(field).unwrap() + field.len();
     let field = |text: &str, field: &str| {
-        let at = begin(text, field);
+        let at = text.find(field).unwrap() + field.len();
         text[at..at + text[at..].find('"').unwrap()].to_owned()
     };
     let their_genesis = String::from_utf8(lines_of(theirs.segment(1))[0].clone()).unwrap();
@@ -297,7 +294,6 @@ fn another_log_with_other_keys_under_the_same_name() {
     lines[0] = taken.into_bytes();
     let taken = files.with_segment(1, forge(&lines, keys, Forger::HoldsSealKey));
     check(&taken, &newest, BY_HEAD, "taken over");
-    own.heads.clear();
     assert!(!verified(&taken, &own).ok, "--key tells");
 }
 

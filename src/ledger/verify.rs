@@ -218,10 +218,14 @@ impl<'a> Walk<'a> {
     ) -> io::Result<bool> {
         let keys = match read_keys(file, file_bytes, self.keys.last())? {
             Ok(keys) => keys,
-            Err((offset, what)) => {
-                self.problem(number, offset, what);
-                return Ok(false);
-            }
+            Err((offset, what)) => match self.keys.last().filter(|_| self.options.chain) {
+                // Links are links, whoever signed for new keys.
+                Some(before) => before.clone(),
+                None => {
+                    self.problem(number, offset, what);
+                    return Ok(false);
+                }
+            },
         };
         self.keys.extend(self.seq, &keys);
         let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
