@@ -11,60 +11,18 @@
 
 mod common;
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::ledger_files::{Files, Forger, Opened, forge, is_seal, lines_of};
+use common::ledger_files::{Files, Forger, HOSTILE, Opened, forge, is_seal, lines_of, small, three_segments};
 use common::memory_disk::MemoryDisk;
 use common::place::{ORDER, ORIGIN, Place, drain};
 use spoolgate::ledger::note::{self, Checkpoint, SignerKey};
 use spoolgate::ledger::tree::leaf_hash;
 use spoolgate::ledger::verify::{self, Options, Reached};
 use spoolgate::ledger::{Ledger, LedgerError, line, recover, segment};
-
-/// Text that would begin a line of a later batch, were it not inside a JSON string.
-const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
-
-/// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four batches. The
-/// second value is the checkpoint of the batch before the last.
-fn small() -> (Place, Files, Vec<u8>) {
-    let place = Place::new(1);
-    let bot = place.ask_for_agent_key("k1");
-    let mut home = place.open().unwrap();
-    drain(&mut home).unwrap();
-    place.ask(&bot, "trend-bot", "o1", "order.submit", ORDER);
-    drain(&mut home).unwrap();
-    let older = place.disk.get("audit/checkpoint").unwrap();
-    place.ask_as_owner("h1", "halt.set", &format!(r#"{{"reason":"{HOSTILE}"}}"#));
-    place.ask(&bot, "trend-bot", "l1", "orders.list", "{}");
-    drain(&mut home).unwrap();
-    drop(home);
-    let files = Files::of(&place);
-    (place, files, older)
-}
-
-/// Three segments: the first two end in a torn rest.
-fn three_segments() -> Files {
-    let place = Place::new(2);
-    let bot = place.ask_for_agent_key("k1");
-    drain(&mut place.open().unwrap()).unwrap();
-    for (round, room) in [(1, 700), (2, 1100)] {
-        place.ask(&bot, "trend-bot", &format!("l{round}"), "orders.list", "{}");
-        let mut home = place.open().unwrap();
-        place.disk.faults.lock().unwrap().append_room = Some(room);
-        drain(&mut home).unwrap_err();
-        drop(home);
-        let mut home = place.open().unwrap();
-        assert!(matches!(home.found, recover::Found::Torn(_)), "{:?}", home.found);
-        drain(&mut home).unwrap();
-        place.ask_as_owner(&format!("h{round}"), "halt.set", r#"{"reason":"x"}"#);
-        drain(&mut home).unwrap();
-    }
-    Files::of(&place)
-}
 
 /// The same bits every time.
 struct Dice(u64);
@@ -480,79 +438,6 @@ fn nothing_is_appended_behind_a_torn_tail() {
         assert!(!bare.verifies(), "behind batch {batch}");
         assert!(!matches!(bare.open(), Opened::Clean(_)), "behind batch {batch}");
     }
-}
-
-/// A log of several hundred thousand bytes, so that several threads have several pieces each. It is sealed as the
-/// gate seals; the notes in its lines are of no use but to be long, most of them a little, some as long as
-/// a line may be.
-fn long_log(dice: &mut Dice) -> Files {
-    let (_, files, _) = small();
-    let mut lines = lines_of(files.segment(1));
-    let seal = lines.last().unwrap().clone();
-    let note =
-        |length: usize| format!(",\"kind\":\"stop\",\"note\":\"{}\"}}", "x".repeat(length)).into_bytes();
-    for batch in 0..150 {
-        for _ in 0..=dice.below(8) {
-            lines.push(note(dice.below(if batch % 50 == 0 { 65_300 } else { 1500 })));
-        }
-        lines.push(seal.clone());
-    }
-    files.with_segment(1, forge(&lines, &files.keys, Forger::HoldsSealKey)).without_checkpoint()
-}
-
-/// Does one of many kinds of harm to a log, up to three times.
-fn harm(log: &[u8], dice: &mut Dice) -> Vec<u8> {
-    let mut log = log.to_vec();
-    for _ in 0..=dice.below(3) {
-        let at = dice.below(log.len());
-        let end = (at + 1 + dice.below(3000)).min(log.len());
-        match dice.below(8) {
-            0 => log[at] ^= 1 << dice.below(8),
-            1 => log.truncate(at + 1),
-            2 => drop(log.drain(at..end)),
-            3 => log.insert(at, b'\n'),
-            4 => {
-                // Two lines become one, or a line loses its end.
-                let end = log[at..].iter().position(|byte| *byte == b'\n').map_or(at, |found| at + found);
-                log[end] = b' ';
-            }
-            5 => {
-                let length = 65_000 + dice.below(200_000);
-                log.splice(at..at, std::iter::repeat_n(b'y', length));
-            }
-            6 => {
-                let again = log[at..end].to_vec();
-                log.splice(at..at, again);
-            }
-            _ => log[at..end].fill(0),
-        }
-    }
-    log
-}
-
-#[test]
-fn threads_find_what_one_finds() {
-    let mut dice = Dice(0x7ead);
-    let files = long_log(&mut dice);
-    let log = files.segment(1).to_vec();
-    assert!(log.len() > 6 * 65_536, "{}", log.len());
-    let found = |files: &Files, threads| {
-        let report = files.verify_on_threads(false, threads);
-        report.map(|report| (report.ok, serde_json::to_string(&report).unwrap()))
-    };
-    assert!(found(&files, 3).unwrap().0);
-    let cases: Vec<Files> =
-        (0..250).map(|_| files.with_segment(1, harm(&log, &mut dice))).chain([files.clone()]).collect();
-    for_all(&cases, |files| {
-        let alone = found(files, 1);
-        for threads in [2, 3, 8] {
-            assert_eq!(found(files, threads), alone, "{threads} threads");
-        }
-    });
-    // Harm of different kinds was found, and at different places.
-    let told: BTreeSet<String> =
-        cases.iter().filter_map(|files| found(files, 2).ok()).map(|(_, report)| report).collect();
-    assert!(told.len() > 200, "{}", told.len());
 }
 
 fn long_line(files: &Files, length: usize) -> Vec<u8> {

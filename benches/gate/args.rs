@@ -161,7 +161,7 @@ impl Args {
 
     /// Bytes of the ledger that is verified.
     pub fn ledger_bytes(&self) -> u64 {
-        self.or(self.ledger_mib, 256, 8) * 1024 * 1024
+        self.or(self.ledger_mib, 1024, 8) * 1024 * 1024
     }
 
     /// Council cases that are open at once.

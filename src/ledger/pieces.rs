@@ -111,6 +111,8 @@ pub struct SeenSeal {
     pub offset: u64,
     /// Offset behind it.
     pub end: u64,
+    /// The leaf hash that it names.
+    pub prev: Hash,
     /// What it says; none if only links are looked at.
     pub says: Option<Says>,
 }
@@ -357,7 +359,7 @@ impl Looker<'_> {
                     break;
                 }
             };
-            let Standing { seq, batch, place, .. } = standing;
+            let Standing { prev, seq, batch, place, .. } = standing;
             let rotated = place == Place::Second;
             if place == Place::Admin
                 && let Ok(line) = line::parse(bytes)
@@ -372,7 +374,7 @@ impl Looker<'_> {
             });
             piece.first.get_or_insert(standing);
             if let Some(says) = seal {
-                let seal = SeenSeal { offset, end: in_file(line.end.saturating_add(1)), says };
+                let seal = SeenSeal { offset, end: in_file(line.end.saturating_add(1)), prev, says };
                 put(&mut piece, from..to, offset, Some(seal), false);
                 from = to + 1;
             }

@@ -435,13 +435,23 @@ impl<'a> Walk<'a> {
     ) -> io::Result<Option<u64>> {
         let keys = match read_keys(file, file_bytes, self.keys.last())? {
             Ok(keys) => keys,
-            Err((offset, what)) => {
-                self.problem(number, offset, what);
-                return Ok(None);
-            }
+            Err((offset, what)) => match self.keys.last().filter(|_| self.options.chain) {
+                // Links are links, whoever signed for new keys.
+                Some(before) => before.clone(),
+                None => {
+                    self.problem(number, offset, what);
+                    return Ok(None);
+                }
+            },
         };
         self.keys.extend(self.seq, &keys);
-        let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
+        let mut joined = Joined {
+            sealed_to: 0,
+            sealed: (self.seq, self.head),
+            lines_to: 0,
+            first_seq: self.seq,
+            rotated: false,
+        };
         let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
         let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
             self.join(&mut joined, piece?)
@@ -477,13 +487,17 @@ impl<'a> Walk<'a> {
             }
             self.seq = self.seq.saturating_add(stretch.lines);
             if stretch.end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+                // Which line is one too many depends on where pieces end.
+                (self.seq, self.head) = joined.sealed;
                 let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
                 return Err(Stop::Bad(joined.sealed_to, what));
             }
             joined.lines_to = stretch.end;
             if let Some(seal) = &stretch.seal {
+                self.head = seal.prev;
                 self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
                 joined.sealed_to = seal.end;
+                joined.sealed = (self.seq, stretch.head);
                 joined.lines_to = seal.end;
             }
             self.head = stretch.head;
@@ -683,10 +697,11 @@ impl<'a> Walk<'a> {
 }
 
 /// How far a segment was joined.
-#[derive(Default)]
 struct Joined {
     /// Behind the last seal.
     sealed_to: u64,
+    /// Lines up to there and leaf hash of the last, which is that of the segment before if there is no seal yet.
+    sealed: (u64, Hash),
     /// Behind the last line.
     lines_to: u64,
     /// Number of the segment's first line.

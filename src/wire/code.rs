@@ -165,7 +165,7 @@ codes! {
     /// The disk refused; nothing was released.
     Storage = "STORAGE", Storage, "free or mend the disk, then start again: pending requests are kept";
     /// The ledger does not verify.
-    LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit verify`";
+    LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit verify --strict`";
     /// Another gate holds the lock.
     Busy = "BUSY", Busy, "wait for the running gate or stop it";
 }

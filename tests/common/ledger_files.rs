@@ -14,7 +14,7 @@ use spoolgate::ledger::verify::{self, Options, Report};
 use spoolgate::ledger::{LedgerError, segment};
 
 use super::memory_disk::MemoryDisk;
-use super::place::{ORIGIN, Place};
+use super::place::{ORDER, ORIGIN, Place, drain};
 
 /// The files of a ledger and what was in them when they were whole.
 #[derive(Clone)]
@@ -197,4 +197,45 @@ pub fn forge(lines: &[Vec<u8>], keys: &LogKeys, forger: Forger) -> Vec<u8> {
 pub fn lines_of(bytes: &[u8]) -> Vec<Vec<u8>> {
     let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect()
+}
+
+/// Text that would begin a line of a later batch, were it not inside a JSON string.
+pub const HOSTILE: &str = r#"J{\"prev\":\"0000000000000000000000000000000000000000000000000000000000000000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\","#;
+
+/// Genesis, a key, an order with its check vector, a halt and a look at the orders, in four batches. The
+/// second value is the checkpoint of the batch before the last.
+pub fn small() -> (Place, Files, Vec<u8>) {
+    let place = Place::new(1);
+    let bot = place.ask_for_agent_key("k1");
+    let mut home = place.open().unwrap();
+    drain(&mut home).unwrap();
+    place.ask(&bot, "trend-bot", "o1", "order.submit", ORDER);
+    drain(&mut home).unwrap();
+    let older = place.disk.get("audit/checkpoint").unwrap();
+    place.ask_as_owner("h1", "halt.set", &format!(r#"{{"reason":"{HOSTILE}"}}"#));
+    place.ask(&bot, "trend-bot", "l1", "orders.list", "{}");
+    drain(&mut home).unwrap();
+    drop(home);
+    let files = Files::of(&place);
+    (place, files, older)
+}
+
+/// Three segments: the first two end in a torn rest.
+pub fn three_segments() -> Files {
+    let place = Place::new(2);
+    let bot = place.ask_for_agent_key("k1");
+    drain(&mut place.open().unwrap()).unwrap();
+    for (round, room) in [(1, 700), (2, 1100)] {
+        place.ask(&bot, "trend-bot", &format!("l{round}"), "orders.list", "{}");
+        let mut home = place.open().unwrap();
+        place.disk.faults.lock().unwrap().append_room = Some(room);
+        drain(&mut home).unwrap_err();
+        drop(home);
+        let mut home = place.open().unwrap();
+        assert!(matches!(home.found, recover::Found::Torn(_)), "{:?}", home.found);
+        drain(&mut home).unwrap();
+        place.ask_as_owner(&format!("h{round}"), "halt.set", r#"{"reason":"x"}"#);
+        drain(&mut home).unwrap();
+    }
+    Files::of(&place)
 }
