@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 91] = [
+const COMMANDS: [&str; 93] = [
     "",
     "approvals",
     "approvals list",
@@ -52,6 +52,8 @@ const COMMANDS: [&str; 91] = [
     "audit",
     "audit verify",
     "audit tail",
+    "audit query",
+    "audit export",
     "audit show",
     "audit prove",
     "audit check-proof",

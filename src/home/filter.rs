@@ -329,12 +329,6 @@ impl Filter {
         !self.wants_own_kinds() && !self.conditions().is_empty()
     }
 
-    /// The first line that can match: none is about an order before the one that made it.
-    pub(super) fn first_line(&self) -> u64 {
-        let made = self.orders.iter().map(|order| order.seq).min().unwrap_or(0);
-        self.lines.start.max(made)
-    }
-
     /// What the index can tell. Every line that matches fulfils it.
     pub(super) fn conditions(&self) -> Conditions {
         let mut conditions = Conditions::default();
@@ -375,6 +369,8 @@ impl Filter {
         if !self.actions.iter().any(|action| action.ends_with('*')) {
             needles.push(of("action", &self.actions));
         }
+        let quoted = |order: &OrderId| Finder::new(format!("\"{order}\"").as_bytes()).into_owned();
+        needles.push(self.orders.iter().map(quoted).collect());
         needles.retain(|either| !either.is_empty());
         Sieve { filter: self, needles }
     }

@@ -179,7 +179,7 @@ impl Books {
                 }
             };
         }
-        self.scan(filter, self.mark_before(filter.first_line())?, visit)
+        self.scan(filter, self.mark_before(filter.lines.start)?, visit)
     }
 
     /// What the index leads to, up to its tip.
@@ -191,7 +191,7 @@ impl Books {
     ) -> Result<Looked, E> {
         let conditions = filter.conditions();
         let mut shelf = Shelf::default();
-        let (mut from, to) = (filter.first_line(), filter.lines.end.min(index.tip.seq));
+        let (mut from, to) = (filter.lines.start, filter.lines.end.min(index.tip.seq));
         while from < to {
             let Ok(page) = index.store.lines_where(&conditions, (from, to), Order::Oldest) else {
                 return Ok(Looked::Failed(from));
@@ -242,7 +242,7 @@ impl Books {
         })?;
         let conditions = filter.conditions();
         let mut shelf = Shelf::default();
-        let (from, mut to) = (filter.first_line(), filter.lines.end.min(index.tip.seq));
+        let (from, mut to) = (filter.lines.start, filter.lines.end.min(index.tip.seq));
         while found.len() < most && from < to {
             let page = index.store.lines_where(&conditions, (from, to), Order::Newest)?;
             if page.is_empty() {
@@ -285,7 +285,7 @@ impl Books {
             })?;
             here.append(&mut found);
             found = here;
-            if self.first_seq(*number)?.is_some_and(|first| first <= filter.first_line()) {
+            if self.first_seq(*number)?.is_some_and(|first| first <= filter.lines.start) {
                 break;
             }
         }
