@@ -154,6 +154,7 @@ pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, St
         match whole {
             Some(authentic) => (Ok(authentic), Untold::default(), Held::Whole),
             None => {
+                let has_no_payload = payload.is_none();
                 let (authentic, lane) = in_part(decision, payload)?;
                 let is_kept = decision.payload.is_some() || decision.payload_blob.is_some();
                 let held = match decision.metadata.code {
@@ -161,12 +162,12 @@ pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, St
                     Some(Code::MalformedPayload) if !is_kept => Held::Refusal,
                     _ => Held::Enough,
                 };
-                (Ok(authentic), Untold { lane, hashes: None }, held)
+                (Ok(authentic), Untold { lane, hashes: None, has_no_payload }, held)
             }
         }
     } else {
         let (unverified, hashes) = unverified(decision)?;
-        (Err(Box::new(unverified)), Untold { lane: None, hashes }, Held::Refusal)
+        (Err(Box::new(unverified)), Untold { hashes, ..Untold::default() }, Held::Refusal)
     };
     let (file, file_sha256, file_bytes) =
         (decision.file.clone(), decision.file_sha256.clone(), decision.file_bytes);

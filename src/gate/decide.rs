@@ -225,6 +225,8 @@ pub struct Untold {
     pub lane: Option<Lane>,
     /// The hashes of payload and request, where nothing verified them.
     pub hashes: Option<(String, String)>,
+    /// Whether the payload is not kept: then the line has none.
+    pub has_no_payload: bool,
 }
 
 /// Decides again a request that the ledger does not hold all of, as [`decide`] does, or as [`decide_granted`].
@@ -253,11 +255,17 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
         }
-        Ok(authentic) => decide_authentic(&turn, request, authentic, lane),
+        Ok(authentic) => decide_authentic(&turn, request, authentic, lane, untold.has_no_payload),
     }
 }
 
-fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, lane: Lane) -> Decided {
+fn decide_authentic(
+    turn: &Turn<'_>,
+    request: &Prepared,
+    authentic: &Authentic,
+    lane: Lane,
+    has_no_payload: bool,
+) -> Decided {
     let hashes = (authentic.payload_hash.clone(), authentic.request_hash.clone());
     let mut decision = blank(turn, request, lane, Some(&authentic.envelope), Some(hashes));
     decision.key_id = Some(authentic.key_id.clone());
@@ -281,7 +289,7 @@ fn decide_authentic(turn: &Turn<'_>, request: &Prepared, authentic: &Authentic, 
     let mut blobs = Vec::new();
     // What is no payload of any action is kept only where it is small: its hash is in the line.
     let is_kept = authentic.body.is_ok() || authentic.envelope.payload.len() <= MEMBER_BYTES_MAX;
-    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| is_kept);
+    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| is_kept && !has_no_payload);
     let outcome = match &authentic.body {
         Err(refusal) => Err(refusal.clone()),
         Ok(body) => {
