@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 84] = [
+const COMMANDS: [&str; 86] = [
     "",
     "approvals",
     "approvals list",
@@ -50,6 +50,8 @@ const COMMANDS: [&str; 84] = [
     "explain",
     "selftest",
     "audit",
+    "audit archive",
+    "audit prune",
     "audit verify",
     "audit tail",
     "audit show",

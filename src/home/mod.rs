@@ -21,6 +21,7 @@ pub mod open;
 pub mod outbox;
 mod program;
 mod proposals;
+pub mod pruning;
 pub mod read;
 pub mod replay;
 pub mod rulebook;

@@ -1,6 +1,8 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod archive;
 mod lines;
+mod prune;
 mod show;
 mod tail;
 mod verify;
@@ -30,6 +32,16 @@ pub enum Command {
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+    /// Compress closed segments; the ledger verifies as before.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit archive\n  spoolgate audit archive --keep 2\n  zstd -dc audit/log-00000001.jsonl.zst | sha256sum; grep log-00000001 audit/SEGMENTS\n\nSafe beside a running gate. audit/SEGMENTS has the SHA-256 of each closed segment's plain bytes."
+    )]
+    Archive(archive::Args),
+    /// Remove the contents of archived segments that were copied elsewhere; hashes stay, proofs stay valid.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop the gate first. Without the contents state.db cannot be made again; see docs/evidence.md."
+    )]
+    Prune(prune::Args),
 }
 
 /// Runs a command.
@@ -38,5 +50,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
+        Command::Archive(args) => archive::run(home, args, output),
+        Command::Prune(args) => prune::run(home, args, output),
     }
 }
