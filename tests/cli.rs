@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 86] = [
+const COMMANDS: [&str; 88] = [
     "",
     "approvals",
     "approvals list",
@@ -55,6 +55,8 @@ const COMMANDS: [&str; 86] = [
     "audit verify",
     "audit tail",
     "audit show",
+    "audit rotate",
+    "audit accept-rollback",
     "council",
     "council decide",
     "council brief",

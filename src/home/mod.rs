@@ -24,6 +24,8 @@ mod proposals;
 pub mod pruning;
 pub mod read;
 pub mod replay;
+pub mod rollback;
+pub mod rotation;
 pub mod rulebook;
 pub mod run;
 mod sweep;

@@ -4,6 +4,7 @@
 pub mod archive;
 pub mod closed;
 pub mod frames;
+pub mod heads;
 pub mod line;
 pub mod log;
 pub mod note;

@@ -1,8 +1,10 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod accept_rollback;
 mod archive;
 mod lines;
 mod prune;
+mod rotate;
 mod show;
 mod tail;
 mod verify;
@@ -42,6 +44,16 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop the gate first. Without the contents state.db cannot be made again; see docs/evidence.md."
     )]
     Prune(prune::Args),
+    /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are another matter: see `spoolgate keys rotate`."
+    )]
+    Rotate(rotate::Args),
+    /// Go on with an older copy of the ledger that was put back on purpose.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
+    )]
+    AcceptRollback(accept_rollback::Args),
 }
 
 /// Runs a command.
@@ -52,5 +64,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Show(args) => show::run(home, args, output),
         Command::Archive(args) => archive::run(home, args, output),
         Command::Prune(args) => prune::run(home, args, output),
+        Command::Rotate(args) => rotate::run(home, args, output),
+        Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
     }
 }
