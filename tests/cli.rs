@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 88] = [
+const COMMANDS: [&str; 92] = [
     "",
     "approvals",
     "approvals list",
@@ -57,6 +57,10 @@ const COMMANDS: [&str; 88] = [
     "audit show",
     "audit rotate",
     "audit accept-rollback",
+    "audit prove",
+    "audit check-proof",
+    "audit checkpoint",
+    "audit consistency",
     "council",
     "council decide",
     "council brief",

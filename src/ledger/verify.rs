@@ -115,7 +115,7 @@ pub struct Problem {
 }
 
 /// Name of the newest checkpoint in the log's folder.
-const CHECKPOINT_NAME: &str = "checkpoint";
+pub const CHECKPOINT_NAME: &str = "checkpoint";
 
 /// Verifies the log in `dir`. `progress` hears how many bytes are done.
 ///

@@ -13,6 +13,7 @@ pub mod memory_disk;
 pub mod place;
 pub mod prepared;
 pub mod spools;
+pub mod synthetic;
 pub mod tasks;
 pub mod unlimited;
 pub mod venue;

@@ -2,8 +2,13 @@
 
 mod accept_rollback;
 mod archive;
+mod check_proof;
+mod checkpoint;
+mod consistency;
 mod lines;
+mod prove;
 mod prune;
+mod receipts;
 mod rotate;
 mod show;
 mod tail;
@@ -15,6 +20,7 @@ use anyhow::Result;
 use spoolgate::wire::code::Exit;
 
 pub(super) use self::lines::records;
+pub(super) use self::prove::write_receipt;
 pub use self::verify::{print_report, verify_folder};
 use super::output::Output;
 
@@ -54,6 +60,26 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
     )]
     AcceptRollback(accept_rollback::Args),
+    /// Make the receipt of a line: a C2SP tlog-proof that anybody can check without this ledger.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit prove 42 --out 42.tlog-proof\n  spoolgate audit prove my-request-id > my-request.tlog-proof\n  spoolgate audit prove 42 --dir /evidence/audit --checkpoint yesterday.checkpoint"
+    )]
+    Prove(prove::Args),
+    /// Check a receipt offline, and say what it proves.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit check-proof 42.tlog-proof --key 'example.org/log+1a2b3c4d+AZ...'\n\nExit code 5 if it proves nothing."
+    )]
+    CheckProof(check_proof::Args),
+    /// Print the newest checkpoint, once it was seen to lie on the log.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit checkpoint > today.checkpoint\n  spoolgate audit verify --head today.checkpoint\n\nExit code 5 if it does not lie on the log."
+    )]
+    Checkpoint(checkpoint::Args),
+    /// Prove that a later checkpoint holds an earlier one, or check such a proof offline.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit consistency yesterday.checkpoint --out day.consistency\n  spoolgate audit consistency yesterday.checkpoint --check day.consistency --key 'example.org/log+1a2b3c4d+AZ...'\n\nThe proof is the request body that C2SP witnesses take. Exit code 5 if there is none, or it proves nothing;\ntwo checkpoints of one size with two roots are a FORK."
+    )]
+    Consistency(consistency::Args),
 }
 
 /// Runs a command.
@@ -66,5 +92,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Prune(args) => prune::run(home, args, output),
         Command::Rotate(args) => rotate::run(home, args, output),
         Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
+        Command::Prove(args) => prove::run(home, args, output),
+        Command::CheckProof(args) => check_proof::run(args, output),
+        Command::Checkpoint(args) => checkpoint::run(home, args, output),
+        Command::Consistency(args) => consistency::run(home, args, output),
     }
 }

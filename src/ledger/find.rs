@@ -1,0 +1,258 @@
+//! Lines by their number, found without reading what stands before them. Nothing is verified here: whoever uses a
+//! line or a leaf hash compares it with a root that somebody signed.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use super::LedgerError;
+use super::line;
+use super::prune::Missing;
+use super::recover::segments;
+use super::scan::{LineReader, NextLine};
+use super::segment;
+use super::stub::{FirstBatch, Stub};
+use super::tree::{Hash, leaf_hash};
+use crate::host::disk::{Disk, LogFile};
+
+/// Stretch of a file that is read through rather than halved, in bytes: some lines.
+const STRETCH_BYTES: u64 = 16 * 1024;
+
+/// Characters of a line that its number stands within.
+const PREFIX_BYTES: usize = 192;
+
+/// The lines of a ledger folder.
+pub struct Finder<'a> {
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    numbers: Vec<u32>,
+    /// Number of the first line of the segments that were asked for.
+    firsts: RefCell<BTreeMap<u32, u64>>,
+    /// The last stub that was read, and of which segment.
+    stub: RefCell<Option<(u32, Rc<Stub>)>>,
+}
+
+impl<'a> Finder<'a> {
+    /// Looks at which segments there are.
+    ///
+    /// # Errors
+    /// [`LedgerError`]; a gap between segments is [`LedgerError::Corrupt`].
+    pub fn open(disk: &'a dyn Disk, dir: &'a Path) -> Result<Finder<'a>, LedgerError> {
+        Ok(Finder {
+            disk,
+            dir,
+            numbers: segments(disk, dir)?,
+            firsts: RefCell::default(),
+            stub: RefCell::default(),
+        })
+    }
+
+    /// The disk and the folder.
+    pub fn place(&self) -> (&'a dyn Disk, &'a Path) {
+        (self.disk, self.dir)
+    }
+
+    fn open_segment(&self, number: u32) -> Result<Box<dyn LogFile>, LedgerError> {
+        segment::open(self.disk, self.dir, number).map_err(|source| self.fail(number, source))
+    }
+
+    /// The stub of a segment whose content was pruned; none for all others.
+    fn stub_of(&self, number: u32) -> Result<Option<Rc<Stub>>, LedgerError> {
+        if let Some((_, stub)) = self.stub.borrow().as_ref().filter(|(of, _)| *of == number) {
+            return Ok(Some(Rc::clone(stub)));
+        }
+        match segment::open(self.disk, self.dir, number) {
+            Err(error) if segment::is_pruned(&error) => {}
+            _ => return Ok(None),
+        }
+        let stub = Stub::read(self.disk, self.dir, number).map_err(|error| self.fail(number, error))?;
+        let stub = Rc::new(stub);
+        self.stub.replace(Some((number, Rc::clone(&stub))));
+        Ok(Some(stub))
+    }
+
+    fn fail(&self, number: u32, source: io::Error) -> LedgerError {
+        if segment::is_pruned(&source) {
+            return LedgerError::Pruned(Missing::of(self.disk, self.dir, &[number]));
+        }
+        LedgerError::Disk { path: self.dir.join(segment::file_name(number)), source }
+    }
+
+    /// Number of the first line of a segment.
+    fn first_of(&self, number: u32) -> Result<u64, LedgerError> {
+        if let Some(first) = self.firsts.borrow().get(&number) {
+            return Ok(*first);
+        }
+        let file =
+            segment::open_head(self.disk, self.dir, number).map_err(|error| self.fail(number, error))?;
+        let line = LineReader::new(file.as_ref(), 0).next_line().map_err(|error| self.fail(number, error))?;
+        let seq = match &line {
+            NextLine::Line(_, bytes) => seq_of(bytes),
+            NextLine::End(_) | NextLine::TooLong(_) => None,
+        };
+        let seq =
+            seq.ok_or_else(|| self.fail(number, io::Error::other("it does not begin with a ledger line")))?;
+        self.firsts.borrow_mut().insert(number, seq);
+        Ok(seq)
+    }
+
+    /// The last segment that begins at this line or before it, and the number that the next one begins with.
+    fn segment_of(&self, seq: u64) -> Result<(u32, Option<u64>), LedgerError> {
+        let (mut from, mut to) = (0, self.numbers.len());
+        while to.saturating_sub(from) > 1 {
+            let middle = from.midpoint(to);
+            let Some(number) = self.numbers.get(middle) else { break };
+            if self.first_of(*number)? <= seq {
+                from = middle;
+            } else {
+                to = middle;
+            }
+        }
+        let number = self.numbers.get(from).copied().unwrap_or(1);
+        let next = self.numbers.get(from.saturating_add(1)).map(|next| self.first_of(*next)).transpose()?;
+        Ok((number, next))
+    }
+
+    /// The bytes of a line without its LF; none if the log has no such line. It may not be sealed.
+    ///
+    /// # Errors
+    /// [`LedgerError::Disk`]; [`LedgerError::Pruned`] if its content was pruned.
+    pub fn line(&self, seq: u64) -> Result<Option<Vec<u8>>, LedgerError> {
+        let (number, _) = self.segment_of(seq)?;
+        // Of a pruned segment the first batch is here.
+        let in_head = self
+            .stub_of(number)?
+            .filter(|stub| seq < stub.header.first_line.saturating_add(stub.header.head_lines));
+        let file: Box<dyn LogFile> = match in_head {
+            Some(stub) => Box::new(FirstBatch::new(stub.head.clone())),
+            None => self.open_segment(number)?,
+        };
+        let mut found = None;
+        self.visit_from(number, file.as_ref(), seq, &mut |bytes| {
+            found = Some(bytes.to_vec());
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Hands the leaf hashes of the lines from `from` up to, not including, `to` to `visit`, as far as there are
+    /// lines.
+    ///
+    /// # Errors
+    /// [`LedgerError::Disk`].
+    pub fn each_leaf(&self, from: u64, to: u64, visit: &mut dyn FnMut(Hash)) -> Result<(), LedgerError> {
+        let mut at = from;
+        while at < to {
+            let (number, next) = self.segment_of(at)?;
+            let end = next.map_or(to, |next| next.min(to));
+            let before = at;
+            match self.stub_of(number)? {
+                Some(stub) => {
+                    let skip = at.saturating_sub(stub.header.first_line);
+                    let leaves = stub.leaves.get(usize::try_from(skip).unwrap_or(usize::MAX)..);
+                    let count = usize::try_from(end.saturating_sub(at)).unwrap_or(usize::MAX);
+                    for leaf in leaves.unwrap_or_default().iter().take(count) {
+                        visit(*leaf);
+                        at = at.saturating_add(1);
+                    }
+                }
+                None => self.each_line(at, end, &mut |_, bytes| {
+                    visit(leaf_hash(bytes));
+                    at = at.saturating_add(1);
+                })?,
+            }
+            if at == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The lines themselves, with number and bytes.
+    ///
+    /// # Errors
+    /// [`LedgerError::Disk`]; [`LedgerError::Pruned`] for lines whose content was pruned.
+    pub fn each_line(
+        &self,
+        from: u64,
+        to: u64,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<(), LedgerError> {
+        let mut at = from;
+        while at < to {
+            let (number, next) = self.segment_of(at)?;
+            let end = next.map_or(to, |next| next.min(to));
+            let before = at;
+            let file = self.open_segment(number)?;
+            self.visit_from(number, file.as_ref(), at, &mut |bytes| {
+                visit(at, bytes);
+                at = at.saturating_add(1);
+                at < end
+            })?;
+            // What follows the last line of a segment that another follows was never sealed.
+            if at == before || (at < end && next.is_none()) {
+                break;
+            }
+            if at < end {
+                return Err(self.fail(number, io::Error::other("it has fewer lines than the next one says")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the lines of a segment from line `seq` on to `visit`, until it wants no more.
+    fn visit_from(
+        &self,
+        number: u32,
+        file: &dyn LogFile,
+        seq: u64,
+        visit: &mut dyn FnMut(&[u8]) -> bool,
+    ) -> Result<(), LedgerError> {
+        let fail = |error| self.fail(number, error);
+        let (mut from, mut to) = (0, file.len().map_err(fail)?);
+        while to.saturating_sub(from) > STRETCH_BYTES {
+            let middle = from.midpoint(to);
+            match next_start(file, middle).map_err(fail)? {
+                Some((start, found)) if found <= seq => from = start,
+                _ => to = middle,
+            }
+        }
+        let mut reader = LineReader::new(file, from);
+        let mut reached = false;
+        while let NextLine::Line(_, bytes) = reader.next_line().map_err(fail)? {
+            if !reached {
+                match seq_of(&bytes) {
+                    Some(found) if found < seq => continue,
+                    Some(found) if found == seq => reached = true,
+                    _ => break,
+                }
+            }
+            if !visit(&bytes) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Where the first line behind `offset` begins, and its number.
+fn next_start(file: &dyn LogFile, offset: u64) -> io::Result<Option<(u64, u64)>> {
+    let mut reader = LineReader::new(file, offset);
+    // Cut in two by the offset, most likely; whole, it is passed over all the same.
+    if !matches!(reader.next_line()?, NextLine::Line(..)) {
+        return Ok(None);
+    }
+    Ok(match reader.next_line()? {
+        NextLine::Line(start, bytes) => seq_of(&bytes).map(|seq| (start, seq)),
+        NextLine::End(_) | NextLine::TooLong(_) => None,
+    })
+}
+
+/// The number that a line says it has.
+fn seq_of(bytes: &[u8]) -> Option<u64> {
+    // Its start is plain ASCII, however long the line is.
+    let prefix: String = bytes.iter().take(PREFIX_BYTES).map(|byte| char::from(*byte)).collect();
+    line::parse_prefix(&prefix).map(|line| line.seq)
+}
