@@ -63,7 +63,7 @@ pub fn hindered(decision: &Decision) -> Option<NotAgain> {
     }
     match decision.metadata.code {
         Some(Code::RequestIdConflict) => Some(NotAgain::IdTaken),
-        Some(Code::Internal) => Some(NotAgain::Internal),
+        Some(Code::Internal | Code::Pruned) => Some(NotAgain::Internal),
         _ if decision.payload.is_none() && decision.payload_blob.is_none() => Some(NotAgain::NotKept),
         _ => None,
     }

@@ -87,6 +87,9 @@ pub struct Lookups {
     pub seen_in_spool: Option<Seen>,
     /// Whether the stored answer of `seen` cannot be made again, because a blob is missing or damaged.
     pub answer_is_lost: bool,
+    /// Segments with lines that are needed, whose contents were pruned: the rest may not be filled in. None: there is
+    /// none.
+    pub pruned: Option<String>,
     /// The closed order.
     pub closed_order: Option<ClosedOrder>,
     /// Fills since, oldest first, at most [`FILLS_MAX`] + 1.
@@ -375,13 +378,26 @@ pub(super) fn may_answer_by_id(
         .flatten()
         .find(|seen| seen.source != envelope.source.as_str() || seen.request_hash != authentic.request_hash);
     match other {
-        Some(seen) if request.origin == Origin::Local && seen.source != envelope.source.as_str() => Ok(()),
+        Some(seen) if request.origin == Origin::Local && seen.source != envelope.source.as_str() => {}
         Some(seen) => {
             let what = format!(
                 "file `{}`: id `{}` was used before (ledger line {}); its answer stands",
                 request.file, envelope.id, seen.seq
             );
-            Err(Refusal::new(Code::RequestIdConflict, what))
+            return Err(Refusal::new(Code::RequestIdConflict, what));
+        }
+        None => {}
+    }
+    match &turn.lookups.pruned {
+        Some(files) => {
+            let what = match &turn.lookups.seen {
+                Some(seen) => format!(
+                    "file `{}`: it was decided in ledger line {}, and that stands; its answer went with the content of {files}",
+                    request.file, seen.seq
+                ),
+                None => format!("file `{}`: what it is about went with the content of {files}", request.file),
+            };
+            Err(Refusal::new(Code::Pruned, what))
         }
         None => Ok(()),
     }

@@ -524,7 +524,13 @@ impl Decision {
     pub fn uses_up_its_id(&self) -> bool {
         let stands_aside = matches!(
             self.metadata.code,
-            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+            Some(
+                Code::RequestIdConflict
+                    | Code::WrongSpool
+                    | Code::SignatureInvalid
+                    | Code::RateLimited
+                    | Code::Pruned
+            )
         );
         self.key_id.is_some() && !stands_aside
     }

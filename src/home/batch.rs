@@ -296,14 +296,27 @@ impl Home {
 
     pub(super) fn look_up(&self, pending: &Pending, request: &Prepared) -> Result<Lookups, HomeError> {
         let mut lookups = Lookups::default();
-        let Ok(authentic) = &request.request else { return Ok(lookups) };
+        match self.fill_in(&mut lookups, pending, request) {
+            // Nothing is decided on half of what there is to know.
+            Err(HomeError::Ledger(LedgerError::Pruned(missing))) => lookups.pruned = Some(missing.files()),
+            other => other?,
+        }
+        Ok(lookups)
+    }
+
+    fn fill_in(&self, lookups: &mut Lookups, pending: &Pending, request: &Prepared) -> Result<(), HomeError> {
+        let Ok(authentic) = &request.request else { return Ok(()) };
         let id = authentic.envelope.id.as_str();
         lookups.seen = self.store.seen(authentic.envelope.source.as_str(), id)?;
         if request.origin != Origin::Local {
             lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id)?;
         }
         if let Some(seen) = lookups.seen.as_ref().filter(|seen| seen.seq < self.ledger.position().seq) {
-            lookups.answer_is_lost = matches!(self.answer(seen.seq), Err(HomeError::AnswerLost(_)));
+            lookups.answer_is_lost = match self.answer(seen.seq) {
+                Err(HomeError::AnswerLost(_)) => true,
+                Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error),
+                _ => false,
+            };
         }
         let needs = needs(request, &self.rulebook);
         if let Some(order_id) = needs.closed_order {
@@ -328,7 +341,7 @@ impl Home {
         if let Some((bridge, exec_id)) = &needs.report {
             lookups.booked_in = self.store.booked_in(bridge, exec_id)?;
         }
-        self.look_up_proposal(pending, &needs, &mut lookups)?;
+        self.look_up_proposal(pending, &needs, lookups)?;
         if let Some((source, id)) = &needs.control {
             lookups.decided = self.decided_before(pending, source, id)?;
         }
@@ -343,7 +356,7 @@ impl Home {
                 }
             }
         }
-        Ok(lookups)
+        Ok(())
     }
 
     /// Seals a batch, then releases what hangs on it.

@@ -233,7 +233,7 @@ pub fn read_genesis(root: &Path, disk: &dyn Disk) -> Result<Genesis, HomeError> 
     let path = segment::path(1);
     let checkpoint = Path::new(log::CHECKPOINT_FILE);
     let file =
-        segment::open(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
+        segment::open_head(disk, Path::new(segment::AUDIT_DIR), 1).map_err(|source| match source.kind() {
             // Whoever made a new home here would bury the trace of the old one.
             io::ErrorKind::NotFound if matches!(disk.stat(checkpoint), Ok(Some(_))) => {
                 HomeError::Record(format!(

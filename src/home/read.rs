@@ -15,7 +15,7 @@ use crate::gate::record::Genesis;
 use crate::gate::{Change, Record, State};
 use crate::host::disk::Disk;
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
-use crate::ledger::recover::{self, segments};
+use crate::ledger::recover;
 use crate::ledger::rotation::LogIdentity;
 use crate::ledger::scan::{SealedLine, scan_segment};
 use crate::ledger::segment;
@@ -268,7 +268,10 @@ pub(super) fn each_sealed_line(
         Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
         Err(_) => None,
     };
-    let last = segments(disk, Path::new(segment::AUDIT_DIR))?.last().copied().unwrap_or(1);
+    let dir = Path::new(segment::AUDIT_DIR);
+    let kept = recover::kept(disk, dir)?;
+    recover::demand_contents(disk, dir, &kept, position.segment)?;
+    let last = kept.last().map_or(1, |(number, _)| *number);
     loop {
         let path = segment::path(position.segment);
         let fail = |source| HomeError::disk(&path, source);

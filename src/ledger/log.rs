@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::line::{self, LineError};
 use super::note::{self, Checkpoint, SignerKey, VerifierKey};
+use super::prune::Missing;
 use super::recover::Corruption;
 use super::rotation::{LogIdentity, Order, Rotation};
 use super::scan::BATCH_BYTES_MAX;
@@ -53,6 +54,9 @@ pub enum LedgerError {
     /// The log does not verify.
     #[error("{0}")]
     Corrupt(Box<Corruption>),
+    /// Contents that are needed were pruned.
+    #[error("{0}")]
+    Pruned(Missing),
     /// The place remembered in state.db is not on this log.
     #[error("the state was built from another log than this one")]
     NotOnLog,
@@ -418,7 +422,8 @@ impl Ledger {
 /// The bytes of a line of any segment.
 ///
 /// # Errors
-/// [`LedgerError::NotOnLog`] if another line, or none, stands there; [`LedgerError::Disk`].
+/// [`LedgerError::NotOnLog`] if another line, or none, stands there; [`LedgerError::Pruned`] if its segment's content
+/// was pruned; [`LedgerError::Disk`].
 pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerError> {
     let path = segment::path(location.segment);
     let fail = |source| LedgerError::Disk { path: path.clone(), source };
@@ -431,6 +436,9 @@ pub fn read_line(disk: &dyn Disk, location: Location) -> Result<Vec<u8>, LedgerE
         Ok(bytes) if leaf_hash(&bytes) == location.leaf => Ok(bytes),
         Ok(_) => Err(LedgerError::NotOnLog),
         Err(error) if missing(&error) => Err(LedgerError::NotOnLog),
+        Err(error) if segment::is_pruned(&error) => {
+            Err(LedgerError::Pruned(Missing::of(disk, Path::new(segment::AUDIT_DIR), &[location.segment])))
+        }
         Err(error) => Err(fail(error)),
     }
 }

@@ -1,6 +1,7 @@
 //! Opening a ledger after whatever happened: clean, torn or corrupt. Read-only until that is decided;
 //! corrupt is never repaired.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,9 +9,10 @@ use std::sync::Arc;
 
 use super::log::{CHECKPOINT_FILE, Ledger, LedgerError, LogSigner, Position};
 use super::note::{self, Checkpoint};
+use super::prune::Missing;
 use super::rotation::{LogIdentity, Timeline};
 use super::scan::{self, LineReader, NextLine, RestKind, SealedLine, SegmentEnd};
-use super::segment::{self, AUDIT_DIR, Rest, Segment};
+use super::segment::{self, AUDIT_DIR, Kept, Rest, Segment};
 use super::tree::{Hash, leaf_hash};
 use crate::host::disk::{self, Access, Disk, LogFile};
 
@@ -49,27 +51,57 @@ pub enum Found {
     Torn(Rest),
 }
 
-/// Numbers of all segments in the log's folder, which must follow on from 1.
+/// Numbers of all segments in the log's folder, in whichever form, which must follow on from 1.
 ///
 /// # Errors
 /// What the disk says; [`LedgerError::Corrupt`] for a gap.
 pub fn segments(disk: &dyn Disk, dir: &Path) -> Result<Vec<u32>, LedgerError> {
+    Ok(kept(disk, dir)?.into_iter().map(|(number, _)| number).collect())
+}
+
+/// The same with the forms that they are kept in.
+///
+/// # Errors
+/// As [`segments`].
+pub fn kept(disk: &dyn Disk, dir: &Path) -> Result<Vec<(u32, Kept)>, LedgerError> {
     let fail = |source| LedgerError::Disk { path: dir.to_owned(), source };
-    let mut numbers = Vec::new();
+    let mut found: BTreeMap<u32, Kept> = BTreeMap::new();
     for entry in disk.read_dir(dir).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        numbers.extend(entry.name.to_str().and_then(segment::number_of));
+        if let Some((number, form)) = entry.name.to_str().and_then(segment::form_of) {
+            let kept = found.entry(number).or_default();
+            *kept = kept.and(form);
+        }
     }
-    numbers.sort_unstable();
-    for (expected, number) in (1..).zip(&numbers) {
+    for (expected, number) in (1..).zip(found.keys()) {
         if expected != *number {
             return Err(nothing_valid(expected, "this segment is missing".to_owned()));
         }
     }
-    if numbers.is_empty() {
-        return Err(nothing_valid(1, "there is no log".to_owned()));
+    match found.last_key_value() {
+        None => Err(nothing_valid(1, "there is no log".to_owned())),
+        // Only closed segments are archived.
+        Some((last, kept)) if !kept.plain => {
+            let why = "this segment is missing: only closed ones are archived, and the one before it is";
+            Err(nothing_valid(last.saturating_add(1), why.to_owned()))
+        }
+        Some(_) => Ok(found.into_iter().collect()),
     }
-    Ok(numbers)
+}
+
+/// Refuses if contents from segment `first` on were pruned.
+///
+/// # Errors
+/// [`LedgerError::Pruned`] with all of them.
+pub fn demand_contents(
+    disk: &dyn Disk,
+    dir: &Path,
+    kept: &[(u32, Kept)],
+    first: u32,
+) -> Result<(), LedgerError> {
+    let pruned = kept.iter().filter(|(number, kept)| *number >= first && kept.is_pruned());
+    let pruned: Vec<u32> = pruned.map(|(number, _)| *number).collect();
+    if pruned.is_empty() { Ok(()) } else { Err(LedgerError::Pruned(Missing::of(disk, dir, &pruned))) }
 }
 
 fn corrupt(at: &Position, segment: u32, offset: u64, why: String) -> LedgerError {
@@ -143,7 +175,7 @@ impl Signers {
 ///
 /// # Errors
 /// [`LedgerError::Corrupt`], never repaired; [`LedgerError::NotOnLog`] if the anchor is not on this log;
-/// what the disk says.
+/// [`LedgerError::Pruned`] if a segment's content that is to be read was pruned; what the disk says.
 pub fn open(
     disk: Arc<dyn Disk>,
     signers: impl Into<Signers>,
@@ -151,8 +183,10 @@ pub fn open(
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(Ledger, Found), LedgerError> {
     let signers = signers.into();
-    let numbers = segments(disk.as_ref(), Path::new(AUDIT_DIR))?;
-    let last = numbers.last().copied().unwrap_or(1);
+    let kept = kept(disk.as_ref(), Path::new(AUDIT_DIR))?;
+    let last = kept.last().map_or(1, |(number, _)| *number);
+    let first = anchor.as_ref().map_or(1, |anchor| anchor.segment);
+    demand_contents(disk.as_ref(), Path::new(AUDIT_DIR), &kept, first)?;
     settle(disk.as_ref(), last, anchor.as_ref())?;
     let start = match anchor {
         Some(anchor) => {
@@ -232,11 +266,15 @@ fn scan_from(
     let mut before: Option<SegmentEnd> = None;
     loop {
         let number = start.segment;
-        let path = segment::path(number);
-        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let at = start.clone();
+        let fail = |source: io::Error| match source.kind() {
+            // An archive that does not unpack to what was written.
+            io::ErrorKind::InvalidData => corrupt(&at, number, 0, source.to_string()),
+            _ => LedgerError::Disk { path: segment::path(number), source },
+        };
         // Only the last one is written to.
         let file = if number == last {
-            disk.open_log(&path, Access::Append)
+            disk.open_log(&segment::path(number), Access::Append)
         } else {
             segment::open(disk, Path::new(AUDIT_DIR), number)
         };

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::frames::Archive;
+use super::stub::Stub;
 use crate::host::disk::{Access, Disk, LogFile};
 
 /// A segment is cut after a seal at this length, in bytes.
@@ -61,12 +63,111 @@ pub fn path(number: u32) -> PathBuf {
     PathBuf::from(AUDIT_DIR).join(file_name(number))
 }
 
-/// Opens a segment of the log in `dir` for reading, in whichever form it is kept.
+/// `log-00000001.jsonl.zst` for 1: the name of its archive, which unpacks to the same bytes.
+pub fn archive_name(number: u32) -> String {
+    format!("{}{ARCHIVE_ENDING}", file_name(number))
+}
+
+/// What an archive's name ends with.
+const ARCHIVE_ENDING: &str = ".zst";
+
+/// `log-00000001.stub` for 1: what stays of a segment whose content was pruned.
+pub fn stub_name(number: u32) -> String {
+    format!("log-{number:08}{STUB_ENDING}")
+}
+
+const STUB_ENDING: &str = ".stub";
+
+/// Opens a segment of the log in `dir` for reading, in whichever form it is kept: the plain file before its archive.
 ///
 /// # Errors
-/// What the disk says.
+/// What the disk says; [`io::ErrorKind::InvalidData`] for an archive that is none; one that [`is_pruned`] knows where
+/// only a stub is left.
 pub fn open(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
-    disk.open_log(&dir.join(file_name(number)), Access::Read)
+    let error = match disk.open_log(&dir.join(file_name(number)), Access::Read) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => error,
+        plain => return plain,
+    };
+    match open_archive(disk, dir, number) {
+        Err(archive) if archive.kind() == io::ErrorKind::NotFound => {}
+        archive => return archive,
+    }
+    match disk.stat(&dir.join(stub_name(number)))? {
+        Some(_) => Err(io::Error::other(Pruned(number))),
+        None => Err(error),
+    }
+}
+
+/// Opens the archive of a segment, whether the plain file is there or not.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_archive(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
+    let archive = disk.open_log(&dir.join(archive_name(number)), Access::Read)?;
+    Ok(Box::new(Archive::over(archive)?))
+}
+
+/// Opens a segment for whoever needs no more than its first batch: of a pruned one that is all there is.
+///
+/// # Errors
+/// As [`open`]; [`io::ErrorKind::InvalidData`] for a stub that is none.
+pub fn open_head(disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<Box<dyn LogFile>> {
+    match open(disk, dir, number) {
+        Err(error) if is_pruned(&error) => Ok(Box::new(Stub::read(disk, dir, number)?.into_head())),
+        opened => opened,
+    }
+}
+
+/// The content of a segment was pruned.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its content was pruned: bring `{}` back from where it was copied to, SHA-256 in SEGMENTS",
+    archive_name(*.0)
+)]
+struct Pruned(u32);
+
+/// Whether an error of [`open`] says that only a stub is left.
+pub fn is_pruned(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Pruned>())
+}
+
+/// In which forms a segment is kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// As it was written.
+    pub plain: bool,
+    /// As an archive.
+    pub archived: bool,
+    /// As what stays of it when its content is pruned.
+    pub stub: bool,
+}
+
+impl Kept {
+    /// Whether its content is not here.
+    pub fn is_pruned(self) -> bool {
+        !self.plain && !self.archived
+    }
+
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Kept) -> Kept {
+        Kept {
+            plain: self.plain || other.plain,
+            archived: self.archived || other.archived,
+            stub: self.stub || other.stub,
+        }
+    }
+}
+
+/// The number and the form in a file name of the log's folder; none: it is no segment.
+pub fn form_of(name: &str) -> Option<(u32, Kept)> {
+    if let Some(plain) = name.strip_suffix(ARCHIVE_ENDING) {
+        return Some((number_of(plain)?, Kept { archived: true, ..Kept::default() }));
+    }
+    if let Some(stem) = name.strip_suffix(STUB_ENDING) {
+        return Some((number_of(&format!("{stem}.jsonl"))?, Kept { stub: true, ..Kept::default() }));
+    }
+    Some((number_of(name)?, Kept { plain: true, ..Kept::default() }))
 }
 
 /// The number in a segment's file name.

@@ -1,19 +1,25 @@
 //! `audit verify`: everything a ledger folder says of itself, checked from the first byte, in parallel.
 //! Needs no keyring and no state: an auditor holds the folder, and at best a head or key noted earlier.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::Path;
+use std::thread;
 
 use sha2::{Digest, Sha256};
 
 use super::LedgerError;
+use super::archive;
+use super::closed;
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
 use super::pieces::{self, Piece, Place, Seen};
-use super::recover::segments;
+use super::recover;
 use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
+use super::stub::{Head, Stub};
+use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
 use crate::host::disk::{self, Disk, LogFile, ReadFile};
 use crate::wire::signing::hex;
@@ -70,6 +76,12 @@ pub struct Report {
     pub head: String,
     /// Torn batches that were frozen and are accounted for.
     pub torn: u64,
+    /// Segments that are kept as archives only.
+    pub archived: u32,
+    /// Segments whose content was pruned: their stubs were looked at.
+    pub pruned: u32,
+    /// Lines among [`Report::lines`] of which only the hash was seen, for that.
+    pub unseen_lines: u64,
     /// Heads noted elsewhere that lie on the log.
     pub heads: Vec<String>,
     /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
@@ -114,18 +126,19 @@ pub fn verify(
 ) -> Result<Report, String> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
     let newest = disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX);
-    let numbers = segments(disk, dir).map_err(|error| match error {
+    let kept = recover::kept(disk, dir).map_err(|error| match error {
         LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
         other => other.to_string(),
     })?;
     let mut walk = Walk::new(options);
-    for (index, number) in numbers.iter().enumerate() {
+    walk.remembered = options.heads.iter().map(|(_, text)| text.as_str()).filter_map(size_told).collect();
+    walk.remembered.extend(newest.iter().filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)));
+    let sums = walk.sums(disk, dir, kept.len());
+    for (index, (number, kept_as)) in kept.iter().enumerate() {
         let path = dir.join(segment::file_name(*number));
         let fail = |error: io::Error| format!("`{}`: {error}", path.display());
-        let file = segment::open(disk, dir, *number).map_err(fail)?;
-        let length = file.len().map_err(fail)?;
-        let header = match numbers.get(index + 1) {
-            Some(next) => match read_header(disk, dir, *next) {
+        let header = match kept.get(index + 1) {
+            Some((next, _)) => match read_header(disk, dir, *next) {
                 Ok(header) => Some(header),
                 Err(what) => {
                     walk.problem(*next, 0, what);
@@ -134,7 +147,45 @@ pub fn verify(
             },
             None => None,
         };
-        if !walk.segment(*number, file.as_ref(), length, header.as_ref()).map_err(fail)? {
+        let stub = match kept_as.stub.then(|| Stub::read(disk, dir, *number)).transpose() {
+            Ok(stub) => stub,
+            Err(error) => {
+                walk.problems.push(Problem {
+                    file: segment::stub_name(*number),
+                    offset: 0,
+                    what: error.to_string(),
+                });
+                break;
+            }
+        };
+        let sum = sums.0.get(number);
+        let goes_on = match (kept_as.is_pruned(), stub, &header) {
+            (true, Some(stub), Some(header)) => walk.pruned(*number, stub, header, sum).map_err(fail)?,
+            (true, ..) => {
+                walk.problem(
+                    *number,
+                    0,
+                    "the last segment is pruned, which none is that is written to".to_owned(),
+                );
+                false
+            }
+            (false, stub, header) => {
+                walk.archived += u32::from(!kept_as.plain);
+                match walk.content(disk, dir, *number, (header.as_ref(), stub.as_ref(), sum)) {
+                    Ok(goes_on) => goes_on,
+                    // What is wrong with an archive is wrong with the ledger, not with the disk.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        walk.problem(*number, 0, error.to_string());
+                        false
+                    }
+                    Err(error) => return Err(fail(error)),
+                }
+            }
+        };
+        if goes_on && kept_as.plain && kept_as.archived {
+            walk.both_forms(disk, dir, *number).map_err(fail)?;
+        }
+        if !goes_on {
             break;
         }
         progress(walk.bytes);
@@ -142,10 +193,15 @@ pub fn verify(
     Ok(walk.finish(newest))
 }
 
+/// The size that a checkpoint's text tells of, whoever signed it.
+fn size_told(text: &str) -> Option<u64> {
+    text.lines().nth(1)?.parse().ok()
+}
+
 fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
     let path = dir.join(segment::file_name(number));
     let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
-    let file = segment::open(disk, dir, number).map_err(fail)?;
+    let file = segment::open_head(disk, dir, number).map_err(fail)?;
     let bytes = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
         NextLine::Line(_, bytes) => bytes,
         NextLine::End(_) | NextLine::TooLong(_) => return Err("the first line is not whole".to_owned()),
@@ -168,7 +224,12 @@ struct Walk<'a> {
     bytes: u64,
     segments: u32,
     torn: u64,
-    /// Size and root of every seal: what checkpoints can name.
+    archived: u32,
+    pruned: u32,
+    unseen_lines: u64,
+    /// Sizes that remembered heads tell of: in a pruned segment nobody knows which lines are seals.
+    remembered: BTreeSet<u64>,
+    /// Size and root of every seal: what checkpoints can name. In pruned segments, of every remembered size.
     seals: Vec<(u64, Hash)>,
     problems: Vec<Problem>,
 }
@@ -186,6 +247,10 @@ impl<'a> Walk<'a> {
             bytes: 0,
             segments: 0,
             torn: 0,
+            archived: 0,
+            pruned: 0,
+            unseen_lines: 0,
+            remembered: BTreeSet::new(),
             seals: Vec::new(),
             problems: Vec::new(),
         }
@@ -193,6 +258,126 @@ impl<'a> Walk<'a> {
 
     fn problem(&mut self, number: u32, offset: u64, what: String) {
         self.problems.push(Problem { file: segment::file_name(number), offset, what });
+    }
+
+    /// Reads `SEGMENTS`, which may name closed segments only.
+    fn sums(&mut self, disk: &dyn Disk, dir: &Path, segments: usize) -> Sums {
+        let told = match Sums::read(disk, dir) {
+            Ok(sums) => sums,
+            Err(error) => {
+                self.note_head_problem(SEGMENTS_NAME, error.to_string());
+                Sums::default()
+            }
+        };
+        let closed = u32::try_from(segments.saturating_sub(1)).unwrap_or(u32::MAX);
+        if let Some((number, _)) = told.0.last_key_value().filter(|(number, _)| **number > closed) {
+            let what = format!("it names `{}`, which is no closed segment", segment::file_name(*number));
+            self.note_head_problem(SEGMENTS_NAME, what);
+        }
+        told
+    }
+
+    /// Verifies a segment whose content is here; whether to go on.
+    fn content(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        number: u32,
+        (next, stub, sum): (Option<&Segment>, Option<&Stub>, Option<&Hash>),
+    ) -> io::Result<bool> {
+        let file = segment::open(disk, dir, number)?;
+        let length = file.len()?;
+        let (goes_on, found) = thread::scope(|scope| {
+            let file = file.as_ref();
+            let beside = sum.filter(|_| self.options.threads > 1).map(|_| scope.spawn(|| sums::sum_of(file)));
+            let goes_on = self.segment(number, file, length, next)?;
+            let found = match beside {
+                Some(beside) => {
+                    Some(beside.join().unwrap_or_else(|_| Err(io::Error::other("hashing ended")))?)
+                }
+                None => sum.map(|_| sums::sum_of(file)).transpose()?,
+            };
+            io::Result::Ok((goes_on, found))
+        })?;
+        if goes_on && found.as_ref() != sum {
+            self.note_sum_problem(number);
+            return Ok(false);
+        }
+        if let Some(stub) = stub.filter(|_| goes_on)
+            && closed::look_at(disk, dir, number, file.as_ref())? != *stub
+        {
+            let what = "it is not what stays of this segment".to_owned();
+            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            return Ok(false);
+        }
+        Ok(goes_on)
+    }
+
+    fn note_sum_problem(&mut self, number: u32) {
+        let what = format!("the bytes of `{}` have another SHA-256", segment::file_name(number));
+        self.note_head_problem(SEGMENTS_NAME, what);
+    }
+
+    /// Where both forms of a segment are here, they hold the same bytes.
+    fn both_forms(&mut self, disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<()> {
+        let plain = segment::open(disk, dir, number)?;
+        let same = segment::open_archive(disk, dir, number)
+            .and_then(|archive| archive::are_same(plain.as_ref(), archive.as_ref()));
+        let what = match same {
+            Ok(true) => return Ok(()),
+            Ok(false) => "it holds other bytes than the plain file beside it".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            // Archiving or pruning goes on beside.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.problems.push(Problem { file: segment::archive_name(number), offset: 0, what });
+        Ok(())
+    }
+
+    /// Takes a pruned segment's lines by their hashes; whether to go on. The first batch is verified as any other, and
+    /// that of the next segment holds a seal over all of them.
+    fn pruned(&mut self, number: u32, stub: Stub, next: &Segment, sum: Option<&Hash>) -> io::Result<bool> {
+        let Stub { header, head, leaves } = stub;
+        let (first_line, first_batch) = (self.seq, self.batch);
+        let head_bytes = u64::try_from(head.len()).map_err(io::Error::other)?;
+        let head = Head::new(head);
+        if self.lines_of(number, &head, head_bytes, head_bytes)?.is_none() {
+            return Ok(false);
+        }
+        let seen = self.seq.saturating_sub(first_line);
+        for leaf in leaves.iter().skip(usize::try_from(seen).unwrap_or(usize::MAX)) {
+            if self.remembered.contains(&self.seq) {
+                self.seals.push((self.seq, self.frontier.root()));
+            }
+            self.frontier.push(*leaf);
+            self.head = *leaf;
+            self.seq += 1;
+            self.unseen_lines += 1;
+        }
+        self.batch = first_batch.saturating_add(header.batches);
+        self.segments += 1;
+        self.pruned += 1;
+        self.torn += u64::from(header.rest.is_some());
+        let told = &next.previous;
+        let agrees = header.first_line == first_line
+            && header.first_batch == first_batch
+            && header.head_lines == seen
+            && told.file == segment::file_name(number)
+            && told.length == header.length
+            && told.lines == header.lines
+            && told.head == self.head.to_string()
+            && next.rest == header.rest;
+        if !agrees {
+            let what = "it is not what the lines around it tell of the segment".to_owned();
+            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            return Ok(false);
+        }
+        if sum.map(Hash::to_string).as_deref() != Some(header.sha256.as_str()) {
+            self.note_sum_problem(number);
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Verifies one segment of `file_bytes`; whether to go on.
@@ -203,29 +388,9 @@ impl<'a> Walk<'a> {
         file_bytes: u64,
         next: Option<&Segment>,
     ) -> io::Result<bool> {
-        let keys = match read_keys(file, file_bytes, self.keys.last())? {
-            Ok(keys) => keys,
-            Err((offset, what)) => {
-                self.problem(number, offset, what);
-                return Ok(false);
-            }
-        };
-        self.keys.extend(self.seq, &keys);
         let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
         let lines_before = self.seq;
-        let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
-        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
-            self.join(&mut joined, piece?)
-        });
-        match looked.and_then(|()| joined.end(number)) {
-            Ok(()) => {}
-            Err(Stop::Bad(offset, what)) => {
-                self.problem(number, offset, what);
-                return Ok(false);
-            }
-            Err(Stop::Disk(error)) => return Err(error),
-        }
-        let sealed_to = joined.sealed_to;
+        let Some(sealed_to) = self.lines_of(number, file, file_bytes, valid_bytes)? else { return Ok(false) };
         self.segments += 1;
         self.bytes = self.bytes.saturating_add(sealed_to);
         match next {
@@ -244,6 +409,38 @@ impl<'a> Walk<'a> {
             }
             None => Ok(true),
         }
+    }
+
+    /// Verifies the lines of the first `valid_bytes` of a file; where the last seal among them ends, none where
+    /// something is wrong with them.
+    fn lines_of(
+        &mut self,
+        number: u32,
+        file: &dyn LogFile,
+        file_bytes: u64,
+        valid_bytes: u64,
+    ) -> io::Result<Option<u64>> {
+        let keys = match read_keys(file, file_bytes, self.keys.last())? {
+            Ok(keys) => keys,
+            Err((offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(None);
+            }
+        };
+        self.keys.extend(self.seq, &keys);
+        let mut joined = Joined { first_seq: self.seq, ..Joined::default() };
+        let looked = pieces::look_at_all(file, valid_bytes, &keys, self.options, &mut |piece| {
+            self.join(&mut joined, piece?)
+        });
+        match looked.and_then(|()| joined.end(number)) {
+            Ok(()) => {}
+            Err(Stop::Bad(offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(None);
+            }
+            Err(Stop::Disk(error)) => return Err(error),
+        }
+        Ok(Some(joined.sealed_to))
     }
 
     /// Joins what was found in a piece to what stands before it.
@@ -388,6 +585,9 @@ impl<'a> Walk<'a> {
             root: self.root.to_string(),
             head: self.head.to_string(),
             torn: self.torn,
+            archived: self.archived,
+            pruned: self.pruned,
+            unseen_lines: self.unseen_lines,
             heads,
             checkpoint,
             problems: self.problems,

@@ -158,6 +158,8 @@ codes! {
     CitationFalse = "CITATION_FALSE", Refused, "cite a case with outcome APPROVE whose `context.files_changed` holds `proposal:<payload hash>`, or none";
     /// The rule or the direction is no longer what it was when people were asked.
     BaseMoved = "BASE_MOVED", Refused, "look at the new pending file, then decide on that";
+    /// What the answer needs stands in a ledger line whose content was pruned.
+    Pruned = "PRUNED", Refused, "what was decided stands; have the named segments brought back, then send the same file again";
     /// The request could not be handled three times in a row.
     Internal = "INTERNAL", Refused, "report it: the bytes are kept in spool/rejected";
     /// The disk refused; nothing was released.
