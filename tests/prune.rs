@@ -220,7 +220,7 @@ fn proofs_hold_over_what_was_pruned() {
         place.disk.drop_file(audit().join(name));
     }
     let prover = Prover::open(disk, audit()).unwrap();
-    receipt.check(prover.key()).unwrap();
+    receipt.check(&old.key).unwrap();
     let new = prover.newest().unwrap();
     prover.check_head(&new.checkpoint).unwrap();
     prover.check_head(&old.checkpoint).unwrap();
@@ -229,11 +229,11 @@ fn proofs_hold_over_what_was_pruned() {
     // The line itself is not here; whoever brings it gets its receipt, and of another line none.
     let refused = prover.receipt(early, &new).map(|_| ()).unwrap_err();
     assert!(matches!(refused, ProveError::Ledger(LedgerError::Pruned(_))), "{refused}");
-    prover.receipt_of(early, Some(line.clone()), &new).unwrap().check(prover.key()).unwrap();
+    prover.receipt_of(early, Some(line.clone()), &new).unwrap().check(&new.key).unwrap();
     assert!(prover.receipt_of(early + 1, Some(line), &new).is_err());
     assert!(prover.receipt_of(late, Some(b"{}".to_vec()), &new).is_err());
     // The first batch of each segment stays.
-    prover.receipt(0, &new).unwrap().check(prover.key()).unwrap();
+    prover.receipt(0, &new).unwrap().check(&new.key).unwrap();
 }
 
 #[test]
