@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 93] = [
+const COMMANDS: [&str; 95] = [
     "",
     "approvals",
     "approvals list",
@@ -50,17 +50,19 @@ const COMMANDS: [&str; 93] = [
     "explain",
     "selftest",
     "audit",
+    "audit archive",
+    "audit prune",
     "audit verify",
     "audit tail",
     "audit query",
     "audit export",
     "audit show",
+    "audit rotate",
+    "audit accept-rollback",
     "audit prove",
     "audit check-proof",
     "audit checkpoint",
     "audit consistency",
-    "audit rotate",
-    "audit accept-rollback",
     "audit replay",
     "council",
     "council decide",

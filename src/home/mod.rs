@@ -24,6 +24,7 @@ pub mod outbox;
 pub mod past;
 mod program;
 mod proposals;
+pub mod pruning;
 pub mod query;
 pub mod read;
 pub mod rehearsal;

@@ -329,6 +329,7 @@ impl Home {
 
     fn open_for(root: &Path, seams: Seams, hold: Hold) -> Result<Home, HomeError> {
         let (lock, genesis) = Home::lock(root, &seams)?;
+        super::pruning::demand_state(root, seams.disk.as_ref())?;
         Home::assemble(root, seams, Home::parts(root, lock, hold)?, &genesis.origin)
     }
 
@@ -372,6 +373,7 @@ impl Home {
                 | HomeError::Store(StoreError::Damaged(_))
                 | HomeError::Record(_),
             ) => {
+                super::pruning::demand_contents(seams.disk.as_ref())?;
                 // An index that was at a head of this log which the log does not have is not made again over it.
                 heads.extend(rollback::of_index(&store));
                 let forward = roll_forward(&seams, &store, origin, &pairs, heads, false)?;
@@ -387,6 +389,7 @@ impl Home {
             // ledger is, and reading all of it says where.
             Err(HomeError::Store(StoreError::Damaged(_))) => {
                 let Home { root, seams, keyring, store, rules, events, found, _lock: lock, .. } = home;
+                super::pruning::demand_contents(seams.disk.as_ref())?;
                 let forward =
                     roll_forward(&seams, &store, origin, &pairs, rollback::of_index(&store), false)?;
                 let parts = Parts { rules, keyring: keyring.into_inner(), store, lock };
@@ -691,6 +694,7 @@ impl Home {
         let path = root.join(STATE_FILE);
         // One lock throughout: a gate that came in between would go on with an index that is removed under it.
         let (lock, genesis) = Home::lock(root, &seams)?;
+        super::pruning::demand_contents(seams.disk.as_ref())?;
         let before = if path.exists() {
             let opened = Home::parts(root, None, Hold::Long)
                 .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));

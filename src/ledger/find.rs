@@ -8,9 +8,12 @@ use std::path::Path;
 
 use super::LedgerError;
 use super::line;
+use super::prune::Missing;
 use super::recover::segments;
+use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{LineReader, NextLine};
 use super::segment;
+use super::stub::Stub;
 use super::tree::{Hash, leaf_hash};
 use crate::host::disk::{Disk, LogFile};
 
@@ -43,8 +46,21 @@ impl<'a> Finder<'a> {
         (self.disk, self.dir)
     }
 
-    fn open_segment(&self, number: u32) -> Result<Box<dyn LogFile>, LedgerError> {
-        segment::open(self.disk, self.dir, number).map_err(|source| self.fail(number, source))
+    /// Opens a segment; none if its content was pruned.
+    fn open_segment(&self, number: u32) -> Result<Option<Box<dyn LogFile>>, LedgerError> {
+        match segment::open(self.disk, self.dir, number) {
+            Err(error) if segment::is_pruned(&error) => Ok(None),
+            opened => opened.map(Some).map_err(|source| self.fail(number, source)),
+        }
+    }
+
+    /// Opens a segment for its first batch.
+    fn open_head(&self, number: u32) -> Result<Box<dyn LogFile>, LedgerError> {
+        segment::open_head(self.disk, self.dir, number).map_err(|source| self.fail(number, source))
+    }
+
+    fn pruned(&self, numbers: &[u32]) -> LedgerError {
+        LedgerError::Pruned(Missing::of(self.disk, self.dir, numbers))
     }
 
     fn fail(&self, number: u32, source: io::Error) -> LedgerError {
@@ -56,7 +72,7 @@ impl<'a> Finder<'a> {
         if let Some(first) = self.firsts.borrow().get(&number) {
             return Ok(*first);
         }
-        let file = self.open_segment(number)?;
+        let file = self.open_head(number)?;
         let line = LineReader::new(file.as_ref(), 0).next_line().map_err(|error| self.fail(number, error))?;
         let seq = match &line {
             NextLine::Line(_, bytes) => seq_of(bytes),
@@ -85,60 +101,134 @@ impl<'a> Finder<'a> {
         Ok((number, next))
     }
 
+    /// The keys that every part of the log is signed with: those of the first line, and what each file begins with.
+    ///
+    /// # Errors
+    /// [`LedgerError::Disk`] if the log does not begin with keys, or they were not handed on as they must.
+    pub fn keys(&self) -> Result<Timeline, LedgerError> {
+        let mut keys = Timeline::default();
+        for number in &self.numbers {
+            let fail = |error| self.fail(*number, error);
+            let file = self.open_head(*number)?;
+            let mut reader = LineReader::new(file.as_ref(), 0);
+            let NextLine::Line(_, first) = reader.next_line().map_err(fail)? else { break };
+            let Some(before) = keys.last() else {
+                keys = Timeline::from(
+                    0,
+                    LogIdentity::of_first_line(&first).map_err(io::Error::other).map_err(fail)?,
+                );
+                continue;
+            };
+            let NextLine::Line(_, second) = reader.next_line().map_err(fail)? else { break };
+            let line = line::parse(&second).map_err(io::Error::other).map_err(fail)?;
+            if line.kind == "rotate" {
+                let after = Rotation::check_line(&line, before).map_err(io::Error::other).map_err(fail)?;
+                keys.extend(self.first_of(*number)?, &after);
+            }
+        }
+        Ok(keys)
+    }
+
     /// The bytes of a line without its LF; none if the log has no such line. It may not be sealed.
     ///
     /// # Errors
-    /// [`LedgerError::Disk`].
+    /// [`LedgerError::Disk`]; [`LedgerError::Pruned`] if it is not here any more.
     pub fn line(&self, seq: u64) -> Result<Option<Vec<u8>>, LedgerError> {
         let (number, _) = self.segment_of(seq)?;
-        let file = self.open_segment(number)?;
+        let whole = self.open_segment(number)?;
+        let is_pruned = whole.is_none();
+        let file = whole.map_or_else(|| self.open_head(number), Ok)?;
         let mut found = None;
         self.visit_from(number, file.as_ref(), seq, &mut |bytes| {
             found = Some(bytes.to_vec());
             false
         })?;
-        Ok(found)
+        if found.is_none() && is_pruned { Err(self.pruned(&[number])) } else { Ok(found) }
     }
 
     /// Hands the leaf hashes of the lines from `from` up to, not including, `to` to `visit`, as far as there are
-    /// lines.
+    /// lines. Of lines that were pruned, those that are left.
     ///
     /// # Errors
     /// [`LedgerError::Disk`].
     pub fn each_leaf(&self, from: u64, to: u64, visit: &mut dyn FnMut(Hash)) -> Result<(), LedgerError> {
-        self.each_line(from, to, &mut |_, bytes| visit(leaf_hash(bytes)))
+        self.each_stretch(from, to, &mut |number, at, end| match self.open_segment(number)? {
+            Some(file) => {
+                self.each_of(number, file.as_ref(), at, end, &mut |_, bytes| visit(leaf_hash(bytes)))
+            }
+            None => {
+                let stub =
+                    Stub::read(self.disk, self.dir, number).map_err(|source| self.fail(number, source))?;
+                let index = |seq: u64| usize::try_from(seq.saturating_sub(stub.header.first_line)).ok();
+                let last = end.min(stub.header.first_line.saturating_add(stub.header.lines));
+                let leaves = index(at).zip(index(last)).and_then(|(from, to)| stub.leaves.get(from..to));
+                let leaves = leaves.unwrap_or_default();
+                leaves.iter().for_each(|leaf| visit(*leaf));
+                Ok(at.saturating_add(leaves.len() as u64))
+            }
+        })
     }
 
     /// The same with number and bytes.
     ///
     /// # Errors
-    /// [`LedgerError::Disk`].
+    /// [`LedgerError::Disk`]; [`LedgerError::Pruned`] in the end if there were lines that are not here any more.
     pub fn each_line(
         &self,
         from: u64,
         to: u64,
         visit: &mut dyn FnMut(u64, &[u8]),
     ) -> Result<(), LedgerError> {
+        let mut pruned = Vec::new();
+        self.each_stretch(from, to, &mut |number, at, end| match self.open_segment(number)? {
+            Some(file) => self.each_of(number, file.as_ref(), at, end, visit),
+            None => {
+                pruned.push(number);
+                Ok(end)
+            }
+        })?;
+        if pruned.is_empty() { Ok(()) } else { Err(self.pruned(&pruned)) }
+    }
+
+    /// Cuts lines at where segments begin, and has `take` say how far it came in each.
+    fn each_stretch(
+        &self,
+        from: u64,
+        to: u64,
+        take: &mut dyn FnMut(u32, u64, u64) -> Result<u64, LedgerError>,
+    ) -> Result<(), LedgerError> {
         let mut at = from;
         while at < to {
             let (number, next) = self.segment_of(at)?;
             let end = next.map_or(to, |next| next.min(to));
-            let before = at;
-            let file = self.open_segment(number)?;
-            self.visit_from(number, file.as_ref(), at, &mut |bytes| {
-                visit(at, bytes);
-                at = at.saturating_add(1);
-                at < end
-            })?;
-            // What follows the last line of a segment that another follows was never sealed.
-            if at == before || (at < end && next.is_none()) {
-                break;
+            at = take(number, at, end)?;
+            if at < end && next.is_some() {
+                return Err(self.fail(number, io::Error::other("it has fewer lines than the next one says")));
             }
             if at < end {
-                return Err(self.fail(number, io::Error::other("it has fewer lines than the next one says")));
+                break;
             }
         }
         Ok(())
+    }
+
+    /// Hands lines of a segment to `visit`, and says which would be the next. What follows the last line of a segment
+    /// that another follows was never sealed.
+    fn each_of(
+        &self,
+        number: u32,
+        file: &dyn LogFile,
+        from: u64,
+        end: u64,
+        visit: &mut dyn FnMut(u64, &[u8]),
+    ) -> Result<u64, LedgerError> {
+        let mut at = from;
+        self.visit_from(number, file, from, &mut |bytes| {
+            visit(at, bytes);
+            at = at.saturating_add(1);
+            at < end
+        })?;
+        Ok(at)
     }
 
     /// Hands the lines of a segment from line `seq` on to `visit`, until it wants no more.

@@ -122,9 +122,13 @@ impl<'a> Leaves<'a> {
 
     /// Computes what the files lack; whether files and log gave it.
     fn extend(&mut self) -> Result<bool, LedgerError> {
-        let without_root = self.cached().saturating_sub(self.held(1).saturating_mul(GROUP));
         let without_leaf = self.size.saturating_sub(self.cached());
-        self.extend_with(without_root.max(without_leaf) >= EXTEND_LINES_MIN)
+        let whole = |level: u32| self.cached() >> (GROUP_LOG * level);
+        let is_worth_it = without_leaf >= EXTEND_LINES_MIN
+            || whole(1).saturating_sub(self.held(1)) >= EXTEND_LINES_MIN / GROUP
+            || whole(2) > self.held(2)
+            || whole(3) > self.held(3);
+        self.extend_with(is_worth_it)
     }
 
     fn cached(&self) -> u64 {

@@ -10,10 +10,10 @@ use super::leaves::Leaves;
 use super::line;
 use super::note::{self, Checkpoint, NOTE_BYTES_MAX, NoteError, VerifierKey};
 use super::proof::{self, Extension, ProofError, Receipt};
+use super::rotation::Timeline;
 use super::seal::Seal;
 use super::tree::{Hash, leaf_hash, verify_consistency, verify_inclusion};
 use super::verify::CHECKPOINT_NAME;
-use crate::gate::record::Genesis;
 use crate::host::disk::Disk;
 
 /// Why there is no proof.
@@ -25,9 +25,9 @@ pub enum ProveError {
     /// The newest checkpoint cannot be read.
     #[error("`{CHECKPOINT_NAME}` of the audit folder: {0}")]
     NoCheckpoint(io::Error),
-    /// The first line does not say who signs this log.
-    #[error("the first line of the log: {0}; run `spoolgate audit verify`")]
-    Genesis(String),
+    /// The log does not say who signs it.
+    #[error("the log names no keys; run `spoolgate audit verify`")]
+    NoKeys,
     /// A checkpoint does not count.
     #[error("the checkpoint: {0}")]
     Head(NoteError),
@@ -81,9 +81,11 @@ pub enum ProveError {
     Proof(#[from] ProofError),
 }
 
-/// A checkpoint whose signature holds.
+/// A checkpoint whose signature holds, under the key that was in force at its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// What verifies it.
+    pub key: VerifierKey,
     /// As it was signed.
     pub note: String,
     /// What it says.
@@ -94,23 +96,17 @@ pub struct Head {
 pub struct Prover<'a> {
     disk: &'a dyn Disk,
     dir: &'a Path,
-    key: VerifierKey,
+    keys: Timeline,
 }
 
 impl<'a> Prover<'a> {
-    /// Takes the log's key from its first line.
+    /// Takes the log's keys from the log.
     ///
     /// # Errors
     /// [`ProveError`].
     pub fn open(disk: &'a dyn Disk, dir: &'a Path) -> Result<Prover<'a>, ProveError> {
-        let first = Finder::open(disk, dir)?.line(0)?.ok_or(ProveError::NoLine(0))?;
-        let key = key_of(&first).map_err(ProveError::Genesis)?;
-        Ok(Prover { disk, dir, key })
-    }
-
-    /// What verifies this log's checkpoints.
-    pub fn key(&self) -> &VerifierKey {
-        &self.key
+        let keys = Finder::open(disk, dir)?.keys()?;
+        Ok(Prover { disk, dir, keys })
     }
 
     /// Finds lines.
@@ -126,8 +122,12 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// [`ProveError::Head`].
     pub fn head(&self, note: &str) -> Result<Head, ProveError> {
-        let checkpoint = note::open_checkpoint(note, &self.key, self.key.name()).map_err(ProveError::Head)?;
-        Ok(Head { note: note.to_owned(), checkpoint })
+        // A key signs for nothing before it was in force, and for nothing after.
+        let claimed = note::claimed(note).and_then(|head| self.keys.at(head.size));
+        let keys = claimed.or_else(|| self.keys.last()).ok_or(ProveError::NoKeys)?;
+        let checkpoint =
+            note::open_checkpoint(note, &keys.log_key, &keys.origin).map_err(ProveError::Head)?;
+        Ok(Head { key: keys.log_key.clone(), note: note.to_owned(), checkpoint })
     }
 
     /// The newest checkpoint, as [`Prover::head`].
@@ -139,7 +139,12 @@ impl<'a> Prover<'a> {
             .disk
             .read(&self.dir.join(CHECKPOINT_NAME), NOTE_BYTES_MAX)
             .map_err(ProveError::NoCheckpoint)?;
-        self.head(&String::from_utf8_lossy(&file.bytes))
+        let note = String::from_utf8_lossy(&file.bytes);
+        match self.head(&note) {
+            // A gate that runs may have rotated its keys meanwhile.
+            Err(ProveError::Head(_)) => Prover::open(self.disk, self.dir)?.head(&note),
+            head => head,
+        }
     }
 
     /// Demands that a checkpoint lies on the log: a seal of the log and its lines have that root.
@@ -148,7 +153,11 @@ impl<'a> Prover<'a> {
     /// [`ProveError`].
     pub fn check_head(&self, head: &Checkpoint) -> Result<(), ProveError> {
         let (size, root) = (head.size, head.root);
-        let sealed = self.finder()?.line(size)?.and_then(|bytes| sealed_root(&bytes));
+        let sealed = match self.finder()?.line(size) {
+            // Which of the lines were seals nobody knows any more; the root over their hashes says enough.
+            Err(LedgerError::Pruned(_)) => Some(root),
+            found => found?.and_then(|bytes| sealed_root(&bytes)),
+        };
         match sealed {
             None => return Err(ProveError::OffLog { size, root }),
             Some(sealed) if sealed != root => return Err(ProveError::Fork { size, signed: root, sealed }),
@@ -163,8 +172,15 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// [`ProveError`].
     pub fn receipt(&self, seq: u64, head: &Head) -> Result<Receipt, ProveError> {
+        self.receipt_of(seq, self.finder()?.line(seq)?, head)
+    }
+
+    /// The same of a line that is brought along, without its LF, as its segment's content may have been pruned.
+    ///
+    /// # Errors
+    /// [`ProveError`]; [`ProveError::Damaged`] for a line that is not this one.
+    pub fn receipt_of(&self, seq: u64, line: Option<Vec<u8>>, head: &Head) -> Result<Receipt, ProveError> {
         let Checkpoint { size, root, .. } = head.checkpoint;
-        let line = self.finder()?.line(seq)?;
         if seq >= size {
             return Err(if line.is_some() {
                 ProveError::NotYet { seq, size }
@@ -186,7 +202,7 @@ impl<'a> Prover<'a> {
             return Err(ProveError::Damaged { size, root });
         };
         let receipt = Receipt::new(line, seq, path, head.note.clone());
-        receipt.check(&self.key)?;
+        receipt.check(&head.key)?;
         Ok(receipt)
     }
 
@@ -208,7 +224,7 @@ impl<'a> Prover<'a> {
             return Err(ProveError::Damaged { size: after.size, root: after.root });
         };
         let made = Extension { old_size: before.size, path, checkpoint: new.note.clone() };
-        made.check(before, &self.key)?;
+        made.check(before, &new.key)?;
         Ok(made)
     }
 
@@ -229,16 +245,6 @@ impl<'a> Prover<'a> {
             None => Ok(None),
         }
     }
-}
-
-/// The key that the first line of a log names.
-fn key_of(first: &[u8]) -> Result<VerifierKey, String> {
-    let line = line::parse(first).map_err(|error| error.to_string())?;
-    if line.kind != "genesis" {
-        return Err("it is not a genesis line".to_owned());
-    }
-    let genesis: Genesis = serde_json::from_str(&line.body()).map_err(|error| error.to_string())?;
-    genesis.log_key.parse().map_err(|error| format!("{error}"))
 }
 
 /// The root that a line seals, if it is a seal.

@@ -133,7 +133,7 @@ fn nothing_valid(segment: u32, why: String) -> LedgerError {
 /// [`LedgerError::Corrupt`] if there is none such; what the disk says.
 pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
     let fail = |source| LedgerError::Disk { path: segment::path(1), source };
-    let file = segment::open(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
+    let file = segment::open_head(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
     let keys = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
         NextLine::Line(_, bytes) => LogIdentity::of_first_line(&bytes),
         NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is not whole".to_owned()),

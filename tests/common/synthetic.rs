@@ -56,8 +56,7 @@ impl Synthetic {
         let bodies = [(genesis.kind(), genesis.body().unwrap())];
         let ledger = Ledger::create(disk.clone(), signer, &bodies).unwrap();
         let mut log = Synthetic { disk, ledger, leaves: Vec::new(), heads: Vec::new() };
-        let start = Position::start(log.ledger.signer().identity());
-        log.take_over(&start);
+        log.take_over(None);
         log
     }
 
@@ -66,14 +65,14 @@ impl Synthetic {
         let before = self.ledger.position().clone();
         self.ledger = ledger;
         if self.ledger.position() != &before {
-            self.take_over(&before);
+            self.take_over(Some(&before));
         }
     }
 
     /// Reads what was written behind a place.
-    fn take_over(&mut self, before: &Position) {
+    fn take_over(&mut self, before: Option<&Position>) {
         let after = self.ledger.position().clone();
-        let from = if after.segment == before.segment { before.offset } else { 0 };
+        let from = before.filter(|before| before.segment == after.segment).map_or(0, |before| before.offset);
         let file = segment::open(self.disk.as_ref(), Path::new(segment::AUDIT_DIR), after.segment).unwrap();
         let length = usize::try_from(after.offset - from).unwrap();
         let bytes = read_exact_at(file.as_ref(), from, length).unwrap();
@@ -90,7 +89,7 @@ impl Synthetic {
         let bodies: Vec<_> = (0..lines).map(|n| ("stop", format!(r#"{{"note":"{text}{n}"}}"#))).collect();
         self.ledger.append(&bodies).unwrap();
         self.ledger.publish_head().unwrap();
-        self.take_over(&before);
+        self.take_over(Some(&before));
     }
 
     /// Begins a new segment.
@@ -98,7 +97,7 @@ impl Synthetic {
         let before = self.ledger.position().clone();
         self.ledger.cut(None).unwrap();
         self.ledger.publish_head().unwrap();
-        self.take_over(&before);
+        self.take_over(Some(&before));
     }
 
     /// Lines that the newest checkpoint is over.

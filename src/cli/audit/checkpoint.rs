@@ -27,7 +27,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     prover.check_head(&head.checkpoint).map_err(told)?;
     let (size, root) = (head.checkpoint.size, head.checkpoint.root.to_string());
     if output.is_json() && args.out.is_none() {
-        let key = prover.key().to_string();
+        let key = head.key.to_string();
         let origin = &head.checkpoint.origin;
         output.json(
             &serde_json::json!({"origin": origin, "size": size, "root": root, "key": key, "checkpoint": head.note}),

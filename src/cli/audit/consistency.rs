@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use spoolgate::ledger::note::{self, Checkpoint, VerifierKey};
+use spoolgate::ledger::note::{self, Checkpoint, NoteError, VerifierKey};
 use spoolgate::ledger::proof::{self, Extension, PROOF_BYTES_MAX, ProofError};
 use spoolgate::wire::code::Exit;
 
@@ -26,16 +26,17 @@ pub struct Args {
     /// Check this proof offline and make none; `-` for standard input.
     #[arg(long, value_name = "PROOF", requires = "key")]
     check: Option<PathBuf>,
-    /// The log's verifier key, for --check.
+    /// The log's verifier key, for --check; once more for the later head where keys were rotated in between.
     #[arg(long, value_name = "VKEY", requires = "check")]
-    key: Option<String>,
+    key: Vec<String>,
 }
 
 /// Makes the proof, or checks one.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    if let (Some(proof), Some(key)) = (&args.check, &args.key) {
-        let key: VerifierKey = key.parse().context("--key")?;
-        return match check(args, proof, &key)? {
+    if let Some(proof) = &args.check {
+        let keys: Vec<VerifierKey> =
+            args.key.iter().map(|key| key.parse()).collect::<Result<_, _>>().context("--key")?;
+        return match check(args, proof, &keys)? {
             Ok((old, new)) => shown(&old, &new, output),
             Err(error) => refuse(&error.to_string(), output),
         };
@@ -60,15 +61,37 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// What one of the keys gives, or what is wrong with it under the last one.
+fn by_any<T>(
+    keys: &[VerifierKey],
+    open: impl Fn(&VerifierKey) -> Result<T, ProofError>,
+) -> Result<T, ProofError> {
+    let unknown = |error: &ProofError| {
+        matches!(error, ProofError::Checkpoint(NoteError::NoKnownSignature))
+            || matches!(error, ProofError::Head { why: NoteError::NoKnownSignature, .. })
+    };
+    let mut opened = Err(ProofError::Checkpoint(NoteError::NoKnownSignature));
+    for key in keys {
+        opened = open(key);
+        // Only what another key signed may be tried with another key.
+        if !opened.as_ref().is_err_and(unknown) {
+            break;
+        }
+    }
+    opened
+}
+
 /// The two heads, if the proof joins them.
 fn check(
     args: &Args,
     proof: &Path,
-    key: &VerifierKey,
+    keys: &[VerifierKey],
 ) -> Result<Result<(Checkpoint, Checkpoint), ProofError>> {
     let opened = |path: &Path, which| -> Result<Result<Checkpoint, ProofError>> {
-        let head = note::open_checkpoint(&read_note(path)?, key, key.name());
-        Ok(head.map_err(|why| ProofError::Head { which, why }))
+        let note = read_note(path)?;
+        Ok(by_any(keys, |key| {
+            note::open_checkpoint(&note, key, key.name()).map_err(|why| ProofError::Head { which, why })
+        }))
     };
     let old = match opened(&args.old, "old")? {
         Ok(old) => old,
@@ -84,17 +107,19 @@ fn check(
         return Ok(Err(error));
     }
     let bytes = read_file(proof, PROOF_BYTES_MAX)?;
-    Ok(Extension::parse(&bytes).and_then(|proof| proof.check(&old, key)).and_then(|new| {
-        let Some(given) = given.filter(|given| (given.size, given.root) != (new.size, new.root)) else {
-            return Ok((old, new));
-        };
-        proof::check_order(&given, &new).and(Err(ProofError::OtherNew {
-            found_size: new.size,
-            found: new.root,
-            size: given.size,
-            root: given.root,
-        }))
-    }))
+    Ok(Extension::parse(&bytes).and_then(|proof| by_any(keys, |key| proof.check(&old, key))).and_then(
+        |new| {
+            let Some(given) = given.filter(|given| (given.size, given.root) != (new.size, new.root)) else {
+                return Ok((old, new));
+            };
+            proof::check_order(&given, &new).and(Err(ProofError::OtherNew {
+                found_size: new.size,
+                found: new.root,
+                size: given.size,
+                root: given.root,
+            }))
+        },
+    ))
 }
 
 fn shown(old: &Checkpoint, new: &Checkpoint, output: &Output) -> Result<Exit> {

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::ledger::line;
 use spoolgate::ledger::proof::Receipt;
 use spoolgate::ledger::prove::{ProveError, Prover};
+use spoolgate::ledger::{LedgerError, line};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::RequestId;
 
@@ -28,6 +28,9 @@ pub struct Args {
     /// An older checkpoint to prove the line under; absent: the newest.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+    /// The line itself, from a copy, where the content of its segment was pruned.
+    #[arg(long, value_name = "FILE")]
+    line: Option<PathBuf>,
 }
 
 /// The line that is meant.
@@ -42,14 +45,17 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     let finder = memchr::memmem::Finder::new(&wanted);
     let mut found = Vec::new();
     let lines = prover.finder().map_err(|error| told(error.into()))?;
-    lines
-        .each_line(0, size, &mut |seq, bytes| {
-            let by_request = || said(&line::parse(bytes).ok()?).request_id;
-            if finder.find(bytes).is_some() && by_request().as_deref() == Some(what) {
-                found.push(seq);
-            }
-        })
-        .map_err(|error| told(error.into()))?;
+    let looked = lines.each_line(0, size, &mut |seq, bytes| {
+        let by_request = || said(&line::parse(bytes).ok()?).request_id;
+        if finder.find(bytes).is_some() && by_request().as_deref() == Some(what) {
+            found.push(seq);
+        }
+    });
+    match looked {
+        // What is found is found, whatever else was pruned.
+        Err(LedgerError::Pruned(_)) if !found.is_empty() => {}
+        other => other.map_err(|error| told(error.into()))?,
+    }
     match found.as_slice() {
         [] => Err(nothing()),
         [seq] => Ok(*seq),
@@ -109,13 +115,23 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(path) => receipts::read_head(&prover, path)?,
         None => prover.newest().map_err(told)?,
     };
-    let seq = find(&prover, &args.what, head.checkpoint.size)?;
-    let receipt = prover.receipt(seq, &head).map_err(told)?;
+    let (seq, receipt) = match &args.line {
+        Some(path) => {
+            let bytes = std::fs::read(path).with_context(|| format!("--line `{}`", path.display()))?;
+            let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec();
+            let seq = args.what.parse().context("with --line, name the line by its number")?;
+            (seq, prover.receipt_of(seq, Some(line), &head).map_err(told)?)
+        }
+        None => {
+            let seq = find(&prover, &args.what, head.checkpoint.size)?;
+            (seq, prover.receipt(seq, &head).map_err(told)?)
+        }
+    };
     let size = head.checkpoint.size;
     let text = receipt.text();
     if output.is_json() && args.out.is_none() {
         let root = head.checkpoint.root.to_string();
-        let key = prover.key().to_string();
+        let key = head.key.to_string();
         output.json(
             &serde_json::json!({"seq": seq, "size": size, "root": root, "key": key, "receipt": text}),
         )?;

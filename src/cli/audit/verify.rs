@@ -137,6 +137,18 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
             format!("{} unanswered batches, frozen and accounted for", report.torn),
         ]);
     }
+    if report.archived > 0 {
+        rows.push(vec!["archived".to_owned(), format!("{} segments", report.archived)]);
+    }
+    if report.pruned > 0 {
+        rows.push(vec![
+            "pruned".to_owned(),
+            format!(
+                "{} segments: of {} lines only the hashes were seen, under the seals behind them",
+                report.pruned, report.unseen_lines
+            ),
+        ]);
+    }
     output.table(&["ledger", ""], &[], &rows)?;
     for problem in &report.problems {
         // An auditor's terminal must not obey the ledger it looks at.
