@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 84] = [
+const COMMANDS: [&str; 86] = [
     "",
     "approvals",
     "approvals list",
@@ -53,6 +53,8 @@ const COMMANDS: [&str; 84] = [
     "audit verify",
     "audit tail",
     "audit show",
+    "audit redact",
+    "audit disclose",
     "council",
     "council decide",
     "council brief",

@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 17] = [
+pub const KINDS: [&str; 18] = [
     "genesis",
     "start",
     "stop",
@@ -28,6 +28,7 @@ pub const KINDS: [&str; 17] = [
     "seal",
     "segment",
     "proposal",
+    "redact",
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.

@@ -2,8 +2,8 @@
 
 use super::approvals;
 use super::decide::Lookups;
-use super::prepare::{Authentic, Origin, Prepared, read_body};
-use super::record::Decision;
+use super::prepare::{Authentic, Origin, Payload, Prepared, read_body};
+use super::record::{Decision, Status};
 use super::state::Change;
 use crate::council::case;
 use crate::wire::approvals::HoldId;
@@ -32,6 +32,8 @@ pub enum NotAgain {
     HoldEnded,
     /// The gate could not do it, whatever the rules say.
     Internal,
+    /// It read a sealed field whose disclosure is gone: redacted, unless `audit verify` says otherwise.
+    Redacted,
 }
 
 impl NotAgain {
@@ -46,6 +48,7 @@ impl NotAgain {
             NotAgain::NotWhole => "its causality is not whole in the ledger",
             NotAgain::HoldEnded => "held before, and not granted",
             NotAgain::Internal => "the gate could not do it",
+            NotAgain::Redacted => "it read what was redacted",
         }
     }
 }
@@ -146,6 +149,16 @@ pub fn recorded(decision: &Decision) -> Lookups {
         no_more_cases: decision.changes.iter().any(was_full),
         key_is_held: decision.changes.iter().any(|change| matches!(change, Change::KeyAdded(_))),
         ..Lookups::default()
+    }
+}
+
+/// What a verdict that was filed calls its case's request: where that was redacted since, only the verdict's own line says
+/// that this was its hash.
+pub fn named_case(decision: &Decision, request: &Prepared) -> Option<String> {
+    let body = request.request.as_ref().ok()?.body.as_ref().ok()?;
+    match &body.payload {
+        Payload::Verdict(submit) if decision.status == Status::Success => Some(submit.request_sha256.clone()),
+        _ => None,
     }
 }
 

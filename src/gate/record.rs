@@ -19,6 +19,7 @@ use crate::wire::code::Code;
 use crate::wire::council::Stance;
 use crate::wire::ids::{OrderId, Principal, RequestId, RuleId};
 use crate::wire::orders::{CheckResult, Headroom};
+use crate::wire::sealed::Field;
 use crate::wire::time::Time;
 
 /// How old an exit, cancel or tighten may be to say that its sender is there, milliseconds.
@@ -266,6 +267,11 @@ pub struct Decision {
     /// Its digest instead, where it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
+    /// What is sealed: members of the payload, in whose places it holds `{"_sd": digest}`, the hashes of what was signed, and
+    /// the file's bytes of a request that is held. Where there are any, `payload_hash` and `request_hash` are those of the
+    /// payload as it stands here, and signature and file hash are null.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<Field>,
     /// The full check vector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,
@@ -428,6 +434,22 @@ pub struct AdmissionInput {
     pub rulebook: String,
     /// What it does to the state: a policy is kept, lineage does nothing.
     pub changes: Vec<Change>,
+}
+
+/// Disclosures of a line's sealed fields that are deleted from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redaction {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Who did it, as the gate's machine knows them.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// The line.
+    pub line: u64,
+    /// What of it.
+    pub fields: Vec<Field>,
 }
 
 /// The contract's answer to an order request, externally tagged.
@@ -656,6 +678,8 @@ pub enum Record {
     Council(Box<CaseDecision>),
     /// `decision`.
     Decision(Box<Decision>),
+    /// `redact`.
+    Redact(Redaction),
 }
 
 impl Record {
@@ -677,6 +701,7 @@ impl Record {
             Record::Input(_) | Record::AdmissionInput(_) => "input",
             Record::Council(_) => "council",
             Record::Decision(_) => "decision",
+            Record::Redact(_) => "redact",
         }
     }
 
@@ -685,10 +710,17 @@ impl Record {
         super::outbox::instructs(self.changes())
     }
 
-    /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it.
+    /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it,
+    /// and redactions are finished.
     pub fn is_indexed(&self) -> bool {
-        let is_kind =
-            matches!(self, Record::Decision(_) | Record::Council(_) | Record::Input(_) | Record::Proposal(_));
+        let is_kind = matches!(
+            self,
+            Record::Decision(_)
+                | Record::Council(_)
+                | Record::Input(_)
+                | Record::Proposal(_)
+                | Record::Redact(_)
+        );
         is_kind || self.instructs()
     }
 
@@ -713,6 +745,7 @@ impl Record {
             Record::Input(body) => serde_json::to_string(body),
             Record::AdmissionInput(body) => serde_json::to_string(body),
             Record::Council(body) => serde_json::to_string(body),
+            Record::Redact(body) => serde_json::to_string(body),
             Record::Decision(body) => return body.body(),
         }
         .map_err(|error| error.to_string())
@@ -747,6 +780,7 @@ impl Record {
             },
             "council" => Record::Council(Box::new(read(body)?)),
             "decision" => Record::Decision(Box::new(read(body)?)),
+            "redact" => Record::Redact(read(body)?),
             "seal" | "segment" => return Ok(None),
             other => return Err(format!("unknown kind `{other}`")),
         }))
@@ -771,6 +805,7 @@ impl Record {
             Record::AdmissionInput(body) => body.timestamp,
             Record::Council(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
+            Record::Redact(body) => body.timestamp,
         }
     }
 
@@ -787,7 +822,7 @@ impl Record {
             | Record::DeadMan(body)
             | Record::Quota(body)
             | Record::Proposal(body) => &body.changes,
-            Record::Published(_) => &[],
+            Record::Published(_) | Record::Redact(_) => &[],
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,
             Record::AdmissionInput(body) => &body.changes,

@@ -11,11 +11,13 @@ use super::decided::earlier;
 use super::open::{HomeError, Seams, read_genesis};
 use super::read::{each_sealed_line, identity_of};
 use super::rulebook;
+use super::sealed;
 use crate::admission::lineage::Reported;
 use crate::gate::again::{self, NotAgain};
 use crate::gate::approvals::Granted;
 use crate::gate::decide::{FILLS_MAX, Lookups, decide_granted, needs};
 use crate::gate::record::{AdmissionInput, AskedFor, Decision};
+use crate::gate::sealing::NO_DIGEST;
 use crate::gate::state::RulebookState;
 use crate::gate::{Decided, Prepared, Record, State, council, decide};
 use crate::host::disk::Disk;
@@ -137,10 +139,7 @@ impl Reading<'_> {
             .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
         let Some(record) = record else { return Ok(()) };
         let request = match &record {
-            Record::Decision(decision) => Some(match again::hindered(decision) {
-                Some(why) => Err(why),
-                None => again::request(decision, cases::payload(self.disk, &record)?),
-            }),
+            Record::Decision(decision) => Some(sealed::request(self.disk, decision)?),
             _ => None,
         };
         self.bytes = self.bytes.saturating_add(line.length);
@@ -156,6 +155,11 @@ impl Reading<'_> {
         let sent = self.sender.send(std::mem::take(&mut self.parsed));
         sent.map_err(|_| HomeError::Record("reading was given up".to_owned()))
     }
+}
+
+/// What inputs about a decision's request name its file by.
+fn file_of(decision: &Decision) -> &str {
+    decision.file_sha256.as_deref().unwrap_or(NO_DIGEST)
 }
 
 impl Past {
@@ -212,8 +216,7 @@ impl Past {
             return;
         }
         self.reported.retain(|(_, request_id, file), _| {
-            Some(request_id.as_str()) != decision.request_id.as_deref()
-                || Some(file) != decision.file_sha256.as_ref()
+            Some(request_id.as_str()) != decision.request_id.as_deref() || file != file_of(decision)
         });
     }
 
@@ -284,6 +287,9 @@ impl Past {
 
     fn look_up(&self, rules: &Rulebook, line: &Line, request: &Prepared) -> Result<Lookups, HomeError> {
         let mut lookups = again::recorded(&line.decision);
+        if !line.decision.sealed.is_empty() {
+            lookups.sealing = sealed::sealing(self.disk.as_ref(), &line.decision, request)?;
+        }
         let needs = needs(request, rules);
         if let Some(order_id) = needs.closed_order {
             lookups.closed_order = self.store.closed_order(order_id)?;
@@ -296,10 +302,9 @@ impl Past {
         }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
-            let of = line.decision.file_sha256.as_ref().zip(request.request.as_ref().ok());
-            lookups.reported = of.and_then(|(file, authentic)| {
-                let envelope = &authentic.envelope;
-                self.reported.get(&(envelope.source.clone(), envelope.id.clone(), file.clone())).cloned()
+            lookups.reported = request.request.as_ref().ok().and_then(|authentic| {
+                let (envelope, file) = (&authentic.envelope, file_of(&line.decision).to_owned());
+                self.reported.get(&(envelope.source.clone(), envelope.id.clone(), file)).cloned()
             });
         }
         if let Some(query) = &needs.history {
@@ -316,6 +321,10 @@ impl Past {
         }
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
+            if let Some(docket) = &lookups.docket {
+                let signed = sealed::signed_hash(self.disk.as_ref(), self.record(docket.request)?.as_ref())?;
+                lookups.signed_case = signed.or_else(|| again::named_case(&line.decision, request));
+            }
             if let (Some(docket), Some(role)) = (&lookups.docket, role) {
                 let others = council::waits_for(rules, docket).into_iter().any(|other| other != role);
                 if docket.closed.is_none() && !others && !lookups.no_more_cases {

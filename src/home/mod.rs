@@ -22,9 +22,11 @@ pub mod outbox;
 mod program;
 mod proposals;
 pub mod read;
+pub mod redact;
 pub mod replay;
 pub mod rulebook;
 pub mod run;
+pub mod sealed;
 mod sweep;
 
 pub use open::{Home, HomeError, Seams};

@@ -6,6 +6,7 @@ pub mod log;
 pub mod note;
 pub mod pieces;
 pub mod recover;
+pub mod redacted;
 pub mod scan;
 pub mod seal;
 pub mod segment;

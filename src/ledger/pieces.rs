@@ -16,6 +16,7 @@ use super::tree::{Hash, leaf_hash};
 use super::verify::Options;
 use crate::gate::record::Record;
 use crate::host::disk::{self, LogFile};
+use crate::wire::sealed::Field;
 
 /// Bytes of a file that a thread looks at in one go: no fewer than a line, and no more than stay in its core's
 /// cache.
@@ -46,6 +47,16 @@ pub struct Seen {
     pub place: Place,
     /// What it says if it is a seal.
     pub seal: Option<SeenSeal>,
+    /// What it says of sealed fields, if it says anything.
+    pub sealed: Option<Box<SeenSealed>>,
+}
+
+/// What a line says of sealed fields.
+pub enum SeenSealed {
+    /// A decision commits to them.
+    Committed(Vec<Field>),
+    /// A redaction deletes their disclosures.
+    Redacted(Vec<Field>),
 }
 
 /// A seal as it was found.
@@ -251,7 +262,23 @@ fn look(offset: u64, bytes: &[u8], keys: &Keys, strict: bool) -> Result<Seen, St
             _ => Place::Inside,
         },
         seal,
+        sealed: sealed_of(&line, bytes).map(Box::new),
     })
+}
+
+/// What stands in no line that says nothing of sealed fields: within a text its quotes would be escaped.
+const SEALED_MARK: &[u8] = b",\"sealed\":[{\"field\":\"";
+
+fn sealed_of(line: &line::Line<'_>, bytes: &[u8]) -> Option<SeenSealed> {
+    let is_redaction = line.kind == "redact";
+    if !is_redaction && (line.kind != "decision" || memchr::memmem::find(bytes, SEALED_MARK).is_none()) {
+        return None;
+    }
+    match Record::parse(line.kind, &line.body()) {
+        Ok(Some(Record::Redact(redaction))) => Some(SeenSealed::Redacted(redaction.fields)),
+        Ok(Some(Record::Decision(decision))) => Some(SeenSealed::Committed(decision.sealed)),
+        _ => None,
+    }
 }
 
 /// Parsed and written again, a line has the same bytes: nothing hides in another spelling.

@@ -10,8 +10,9 @@ use sha2::{Digest, Sha256};
 use super::LedgerError;
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Keys, Piece, Place, Seen};
+use super::pieces::{self, Keys, Piece, Place, Seen, SeenSealed};
 use super::recover::segments;
+use super::redacted::{Redactions, Sealed};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
 use super::tree::{Frontier, Hash};
@@ -74,6 +75,8 @@ pub struct Report {
     /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
     /// put an older one there.
     pub checkpoint: Option<String>,
+    /// Sealed fields and what is known of their disclosures.
+    pub sealed: Sealed,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -119,7 +122,7 @@ pub fn verify(
                 Ok(header) => Some(header),
                 Err(what) => {
                     walk.problem(*next, 0, what);
-                    return Ok(walk.finish(newest));
+                    return Ok(walk.finish(newest, disk, dir));
                 }
             },
             None => None,
@@ -129,7 +132,7 @@ pub fn verify(
         }
         progress(walk.bytes);
     }
-    Ok(walk.finish(newest))
+    Ok(walk.finish(newest, disk, dir))
 }
 
 fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
@@ -160,6 +163,7 @@ struct Walk<'a> {
     torn: u64,
     /// Size and root of every seal: what checkpoints can name.
     seals: Vec<(u64, Hash)>,
+    redactions: Redactions,
     problems: Vec<Problem>,
 }
 
@@ -177,6 +181,7 @@ impl<'a> Walk<'a> {
             segments: 0,
             torn: 0,
             seals: Vec::new(),
+            redactions: Redactions::default(),
             problems: Vec::new(),
         }
     }
@@ -291,6 +296,11 @@ impl<'a> Walk<'a> {
             self.root = root;
             self.batch += 1;
         }
+        match seen.sealed.as_deref() {
+            Some(SeenSealed::Committed(fields)) => self.redactions.commit(seen.seq, fields),
+            Some(SeenSealed::Redacted(fields)) => self.redactions.redact(fields),
+            None => {}
+        }
         self.frontier.push(seen.leaf);
         self.head = seen.leaf;
         self.seq += 1;
@@ -330,7 +340,9 @@ impl<'a> Walk<'a> {
         Ok(agrees)
     }
 
-    fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
+    fn finish(mut self, newest: std::io::Result<ReadFile>, disk: &dyn Disk, dir: &Path) -> Report {
+        let (sealed, missing) = self.redactions.check(disk, dir);
+        self.problems.extend(missing);
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
         let mut checkpoint = None;
@@ -370,6 +382,7 @@ impl<'a> Walk<'a> {
             torn: self.torn,
             heads,
             checkpoint,
+            sealed,
             problems: self.problems,
         }
     }

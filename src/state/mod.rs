@@ -8,6 +8,7 @@ pub mod history;
 pub mod lineage;
 pub mod proposals;
 pub mod reports;
+pub mod sealed;
 pub mod store;
 
 pub use fold::{Outstanding, fold, fold_known};

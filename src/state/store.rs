@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, history, lineage, proposals, reports};
+use super::{cases, decisions, history, lineage, proposals, reports, sealed};
 use crate::gate::{Seen, State};
 use crate::ledger::log::{Location, StoredPosition};
 use crate::ledger::tree::Hash;
@@ -26,7 +26,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 9;
+const STORE_VERSION: i64 = 10;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -248,9 +248,15 @@ impl Store {
             "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
-        for drop in
-            [cases::DROP, decisions::DROP, history::DROP, lineage::DROP, proposals::DROP, reports::DROP]
-        {
+        for drop in [
+            cases::DROP,
+            decisions::DROP,
+            history::DROP,
+            lineage::DROP,
+            proposals::DROP,
+            reports::DROP,
+            sealed::DROP,
+        ] {
             self.database.execute_batch(drop)?;
         }
         for tables in [
@@ -261,6 +267,7 @@ impl Store {
             lineage::TABLES,
             proposals::TABLES,
             reports::TABLES,
+            sealed::TABLES,
         ] {
             self.database.execute_batch(tables)?;
         }
@@ -539,7 +546,7 @@ impl Store {
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &proposals::DUMP, &reports::DUMP])
+        .chain([&decisions::DUMP, &proposals::DUMP, &reports::DUMP, &sealed::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -1,6 +1,8 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod disclose;
 mod lines;
+mod redact;
 mod show;
 mod tail;
 mod verify;
@@ -30,6 +32,16 @@ pub enum Command {
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+    /// Delete sealed fields of a request for good. Every proof stays valid.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit redact req-1 --reason 'a customer asked for it'\n  spoolgate audit redact 42 --field /artifacts/diff_content --reason 'held a password' --yes\n\nOn the gate's own machine, while no gate runs on the home (exit code 7). Without --yes nothing is done."
+    )]
+    Redact(redact::Args),
+    /// Print the disclosures of a line's sealed fields.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 --field /artifacts/diff_content\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), as in RFC 9901. Exit code 1 if one is gone."
+    )]
+    Disclose(disclose::Args),
 }
 
 /// Runs a command.
@@ -38,5 +50,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
+        Command::Redact(args) => redact::run(home, args, output),
+        Command::Disclose(args) => disclose::run(home, args, output),
     }
 }

@@ -80,6 +80,11 @@ fn describe(shown: &Shown) -> Vec<String> {
             let what = format!("council decides case {}", line.request_id);
             (line.timestamp.to_string(), String::new(), what, line.outcome.as_str().to_owned())
         }
+        Some(Record::Redact(line)) => {
+            let fields: Vec<&str> = line.fields.iter().map(|field| field.field.as_str()).collect();
+            let what = format!("redacts {} of line {}", fields.join(", "), line.line);
+            (line.timestamp.to_string(), line.by.clone(), what, line.reason.clone())
+        }
         Some(Record::Input(input)) => {
             let what = format!("{} on case {}", input.role, input.request_id);
             (input.timestamp.to_string(), "command".to_owned(), what, input.note.clone())
