@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 95] = [
+const COMMANDS: [&str; 97] = [
     "",
     "approvals",
     "approvals list",
@@ -64,6 +64,8 @@ const COMMANDS: [&str; 95] = [
     "audit checkpoint",
     "audit consistency",
     "audit replay",
+    "audit redact",
+    "audit disclose",
     "council",
     "council decide",
     "council brief",

@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 19] = [
+pub const KINDS: [&str; 20] = [
     "genesis",
     "start",
     "stop",
@@ -30,6 +30,7 @@ pub const KINDS: [&str; 19] = [
     "proposal",
     "rotate",
     "admin",
+    "redact",
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.

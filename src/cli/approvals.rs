@@ -228,10 +228,7 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
     let Some(Record::Decision(line)) = view.record(hold.id.0)? else {
         bail!("ledger line {} cannot be read", hold.id.0)
     };
-    let payload = match line.payload.clone() {
-        Some(payload) => Some(payload),
-        None => view.payload(hold.id.0)?,
-    };
+    let payload = view.payload(hold.id.0)?;
     if output.is_json() {
         output.json(&Shown { hold, payload, checks: &line.checks })?;
         return Ok(Exit::Success);

@@ -607,10 +607,11 @@ fn wait(
     loop {
         let view = view(home)?;
         let docket = view.docket(case)?;
-        let is_about = docket.as_ref().map(|docket| docket.case.request_sha256.as_str());
-        if let (Some(is_about), Some(wanted)) = (is_about, request_sha256)
-            && is_about != wanted
+        if let (Some(docket), Some(wanted)) = (&docket, request_sha256)
+            && docket.case.request_sha256 != wanted
+            && view.signed_hash(docket.request)?.as_deref() != Some(wanted)
         {
+            let is_about = &docket.case.request_sha256;
             output.remark(&format!("case `{case}` is about request {is_about}"));
             return Ok(Exit::Refused);
         }

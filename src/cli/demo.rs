@@ -17,10 +17,10 @@ use spoolgate::host::keyring::SqliteKeyring;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::verify::Options;
 use spoolgate::trading::market::{self, Row};
+use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::control::ControlResponse;
 use spoolgate::wire::council::CouncilDecision;
-use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
 use spoolgate::wire::time::Time;
@@ -52,6 +52,12 @@ const SEED: u64 = 20_180_405;
 pub struct Args {
     /// Where to make the scratch home; absent: a new folder for temporary files.
     dir: Option<PathBuf>,
+}
+
+/// What the answer to a council's request says of it.
+#[derive(serde::Deserialize)]
+struct Opened {
+    request_sha256: String,
 }
 
 /// One row of the day's table.
@@ -249,18 +255,19 @@ impl Demo {
         self.drain(step.story)
     }
 
-    /// Puts order ids into a payload for `{order:ID}`, and payload hashes for `{sha256:ID}`.
+    /// Puts order ids into a payload for `{order:ID}`, and for `{sha256:ID}` what the answer to request ID says of its hash.
     fn with_references(&self, payload: &str) -> String {
         let mut payload = payload.to_owned();
         for (id, order) in &self.orders {
             payload = payload.replace(&format!("{{order:{id}}}"), order);
         }
-        for (id, file) in &self.files {
-            let place = format!("{{sha256:{id}}}");
+        for told in &self.told {
+            let Answer { request_id, data: Some(data), .. } = &told.outcome.answer else { continue };
+            let place = format!("{{sha256:{request_id}}}");
             if payload.contains(&place)
-                && let Ok(envelope) = Envelope::parse(file)
+                && let Ok(Opened { request_sha256 }) = serde_json::from_str(data.get())
             {
-                payload = payload.replace(&place, &envelope.payload_hash());
+                payload = payload.replace(&place, &request_sha256);
             }
         }
         payload

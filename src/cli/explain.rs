@@ -139,10 +139,7 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
     let rows = |keep: &dyn Fn(&CheckRow) -> bool| -> Vec<CheckRow> {
         decision.checks.iter().filter(|row| keep(row)).cloned().collect()
     };
-    let payload = match decision.payload.clone() {
-        Some(payload) => Some(payload),
-        None => view.payload(line)?,
-    };
+    let payload = view.payload(line)?;
     let failed = rows(&|row| !row.passed);
     let outcome = match (decision.status, decision.decision.is_some()) {
         (Status::Rejected, _) => "refused",

@@ -271,6 +271,9 @@ pub fn record(record: &Record) -> (String, &'static str) {
         Record::Published(published) => {
             (format!("answers up to line {} are on disk", published.up_to), "recorded")
         }
+        Record::Redact(line) => {
+            (format!("{} redacted a part of line {}: {}", line.by, line.line, line.reason), "recorded")
+        }
         Record::Genesis(genesis) => (format!("the log {} begins", genesis.origin), "recorded"),
         Record::Admin(admin) => (format!("{}, by {}: {}", admin.note, admin.by, admin.reason), "recorded"),
         Record::Rotate(rotation) => {

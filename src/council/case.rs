@@ -17,7 +17,8 @@ pub struct Case {
     pub change_type: ChangeType,
     /// Who signed the request; no key of theirs speaks for a role in it.
     pub proposer: Principal,
-    /// Payload hash of the request, lower-case hex: verdicts name it.
+    /// Hash of the request's payload as its line holds it, lower-case hex: verdicts name it. What is sealed is in it by its
+    /// salted digest.
     pub request_sha256: String,
     /// Where its decision goes, below the spool.
     pub answer: String,

@@ -233,6 +233,8 @@ pub struct ActionRule {
     pub rules_apply: Rules,
     /// What a DENY of admission means for it.
     pub admission: Admission,
+    /// Pointers of the payload's members that are no facts: their values are sealed. `*` is every member or element.
+    pub sealed: &'static [&'static str],
 }
 
 const SMALL: usize = 64 * 1024;
@@ -264,6 +266,7 @@ const fn rule(
         rate: Rate::Ordinary,
         rules_apply: Rules::No,
         admission: Admission::Warns,
+        sealed: &[],
     }
 }
 
@@ -315,6 +318,7 @@ pub const ACTIONS: &[ActionRule] = &[
     ActionRule {
         bytes_max: CASE,
         admission: Admission::Refuses,
+        sealed: &["/artifacts/*"],
         ..rule(
             Action::CouncilRequest,
             "council.request",
@@ -441,12 +445,12 @@ pub fn find(name: &str) -> Option<&'static ActionRule> {
 /// The table as it stands in `docs/contracts.md`.
 pub fn markdown() -> String {
     let mut table = String::from(
-        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and anomaly apply | a DENY of admission |\n|---|---|---|---|---|---|---|---|---|\n",
+        "| action | payload | who may send it | lane | largest file | freshness | rate | rules and anomaly apply | a DENY of admission | sealed |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for rule in ACTIONS {
         let senders: Vec<&str> = rule.senders.iter().map(|role| role.as_str()).collect();
         table.push_str(&format!(
-            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} |\n",
+            "| `{}` | {} | {} | {} | {} KiB | {} | {} | {} | {} | {} |\n",
             rule.name,
             rule.payload,
             senders.join(", "),
@@ -455,7 +459,12 @@ pub fn markdown() -> String {
             rule.freshness.as_str(),
             if rule.senders.contains(&Role::Agent) { rule.rate.as_str() } else { "-" },
             rule.rules_apply.as_str(),
-            rule.admission.as_str()
+            rule.admission.as_str(),
+            match rule.sealed {
+                [] => "-".to_owned(),
+                pointers =>
+                    pointers.iter().map(|pointer| format!("`{pointer}`")).collect::<Vec<_>>().join(", "),
+            }
         ));
     }
     table

@@ -317,7 +317,7 @@ impl Turn<'_> {
             decision: Verdict::Allow,
             dry_run: false,
             request_id: authentic.envelope.id.clone(),
-            request_hash: authentic.request_hash.clone(),
+            request_hash: self.request_hash(authentic),
             tenant_id: echo.tenant_id,
             surface_id: echo.surface_id,
             policy_profile_id: echo.policy_profile_id,

@@ -5,7 +5,7 @@ use super::approvals;
 use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, Untold};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified, read_body};
 use super::proposals;
-use super::record::Decision;
+use super::record::{Decision, Status};
 use super::state::Change;
 use crate::council::case;
 use crate::wire::approvals::HoldId;
@@ -34,6 +34,8 @@ pub enum NotAgain {
     HoldEnded,
     /// The gate could not do it, whatever the rules say.
     Internal,
+    /// It read a sealed field whose disclosure is gone: redacted, unless `audit verify` says otherwise.
+    Redacted,
 }
 
 impl NotAgain {
@@ -48,6 +50,7 @@ impl NotAgain {
             NotAgain::NotWhole => "its causality is not whole in the ledger",
             NotAgain::HoldEnded => "held before, and not granted",
             NotAgain::Internal => "the gate could not do it",
+            NotAgain::Redacted => "it read what was redacted",
         }
     }
 }
@@ -310,6 +313,16 @@ pub fn recorded(decision: &Decision) -> Lookups {
         rule_file_differs: decision.changes.iter().any(edited) || message.contains(proposals::EDITED),
         only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),
         ..Lookups::default()
+    }
+}
+
+/// What a verdict that was filed calls its case's request: where that was redacted since, only the verdict's own line says
+/// that this was its hash.
+pub fn named_case(decision: &Decision, request: &Prepared) -> Option<String> {
+    let body = request.request.as_ref().ok()?.body.as_ref().ok()?;
+    match &body.payload {
+        Payload::Verdict(submit) if decision.status == Status::Success => Some(submit.request_sha256.clone()),
+        _ => None,
     }
 }
 

@@ -44,9 +44,9 @@ pub struct Hold {
     pub spool: String,
     /// Where its answer is, below the spool.
     pub answer: String,
-    /// SHA-256 of its signing string, hex: what a grant names.
+    /// SHA-256 of its signing string, hex: what a grant names. Where it has sealed members, over the payload of its line.
     pub request_sha256: String,
-    /// SHA-256 of its file's bytes, hex: they are a blob.
+    /// SHA-256 of its file's bytes, hex: they are a blob. Where it has sealed members, the name of their disclosure.
     pub file_sha256: String,
     /// Rules that hold it.
     pub rules: Vec<RuleId>,
@@ -316,7 +316,11 @@ pub(super) fn hold(
     } else {
         None
     };
-    let file_sha256 = request.file_sha256.clone().unwrap_or_default();
+    let file_sha256 = match &turn.lookups.sealing {
+        Some(sealing) => sealing.file_name(),
+        None => request.file_sha256.clone(),
+    };
+    let file_sha256 = file_sha256.unwrap_or_default();
     let refusal = match full {
         Some(why) => Refusal::new(Code::HoldsFull, why),
         None => {
@@ -328,7 +332,7 @@ pub(super) fn hold(
                 action: authentic.envelope.action.clone(),
                 spool: request.origin.label(),
                 answer: turn.granted.map_or_else(|| decision.answer.clone(), |own| own.hold.answer.clone()),
-                request_sha256: authentic.request_hash.clone(),
+                request_sha256: turn.request_hash(authentic),
                 file_sha256,
                 rules_sha256: rules.iter().map(|id| text_sha256(turn.rules, id)).collect(),
                 rules,
@@ -382,7 +386,7 @@ pub fn ended(
         request_hash: Some(hold.request_sha256.clone()),
         spool: hold.spool.clone(),
         file: hold.id.to_string(),
-        file_sha256: Some(hold.file_sha256.clone()),
+        file_sha256: Some(hold.file_sha256.clone()).filter(|_| !super::sealing::is_sealed(&hold.action)),
         metadata: Metadata { code: Some(refusal.code), message: Some(refusal.message), replay_of: None },
         answer: hold.answer.clone(),
         hold: Some(hold.id),

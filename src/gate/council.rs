@@ -167,7 +167,7 @@ impl Turn<'_> {
             id: request.request_id.clone(),
             change_type: request.change_type,
             proposer: envelope.source.clone(),
-            request_sha256: envelope.payload_hash(),
+            request_sha256: self.payload_hash(authentic),
             answer: format!("{folder}/{}.decision.json", request.request_id),
             opened_at: self.now,
             deadline: self.now.plus_ms(i64::from(deadline_s).saturating_mul(1000)),
@@ -208,7 +208,8 @@ impl Turn<'_> {
         let Some(docket) = &self.lookups.docket else {
             return Err(Refusal::new(Code::NotFound, format!("there is no case `{id}`")));
         };
-        if submit.request_sha256 != docket.case.request_sha256 {
+        let is_as_signed = self.lookups.signed_case.as_ref() == Some(&submit.request_sha256);
+        if submit.request_sha256 != docket.case.request_sha256 && !is_as_signed {
             return conflict(format!(
                 "the verdict is on request {}, case `{id}` is about {}",
                 submit.request_sha256, docket.case.request_sha256

@@ -14,6 +14,7 @@ use super::proposals;
 use super::rates;
 use super::record::{CaseDecision, CheckRow, Decision, Flow, MarketRows, Metadata, Ruling, Status};
 use super::rules;
+use super::sealing::{self, Sealing};
 use super::state::{Change, State};
 use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::Phase;
@@ -85,6 +86,10 @@ pub struct Lookups {
     pub seen: Option<Seen>,
     /// The request of any source under this id in this spool.
     pub seen_in_spool: Option<Seen>,
+    /// The hash of that request as its line tells it, where this one has sealed members.
+    pub seen_as: Option<String>,
+    /// This request with its sealed members cut out, under the salts of its line; none: it has no such members.
+    pub sealing: Option<Sealing>,
     /// Whether the stored answer of `seen` cannot be made again, because a blob is missing or damaged.
     pub answer_is_lost: bool,
     /// Segments with lines that are needed, whose contents were pruned: the rest may not be filled in. None: there is
@@ -100,6 +105,8 @@ pub struct Lookups {
     pub key_is_held: bool,
     /// The council case.
     pub docket: Option<Docket>,
+    /// Payload hash of its request as it was signed, where that has sealed members and is not what its line tells.
+    pub signed_case: Option<String>,
     /// What was said in it.
     pub said: Option<Said>,
     /// Whether this batch has decided as many cases as it may: what is full is then decided with the next.
@@ -251,6 +258,9 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
             let of_envelope = || envelope.as_ref().map(|e| (e.payload_hash(), e.request_hash()));
             let hashes = untold.hashes.clone().or_else(of_envelope);
             let mut decision = blank(&turn, request, lane, envelope.as_ref(), hashes);
+            if envelope.as_ref().is_some_and(|envelope| sealing::is_sealed(&envelope.action)) {
+                sealing::conceal(&mut decision);
+            }
             decision.kept = Some(kept(&turn, request));
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
@@ -269,6 +279,9 @@ fn decide_authentic(
     let hashes = (authentic.payload_hash.clone(), authentic.request_hash.clone());
     let mut decision = blank(turn, request, lane, Some(&authentic.envelope), Some(hashes));
     decision.key_id = Some(authentic.key_id.clone());
+    if turn.lookups.sealing.is_some() {
+        sealing::conceal(&mut decision);
+    }
     let by_id = format!("{}/{}.json", request.origin.answer_dir(), authentic.envelope.id);
     if let Err(refusal) = may_answer_by_id(turn, request, authentic) {
         if refusal.code == Code::SignatureInvalid {
@@ -283,13 +296,20 @@ fn decide_authentic(
     if let Some(seen) = &turn.lookups.seen {
         decision.status = Status::Success;
         decision.metadata.replay_of = Some(seen.seq);
+        decision.request_hash = decision.request_hash.or_else(|| turn.lookups.seen_as.clone());
         return finish(turn, decision, Vec::new(), Vec::new());
     }
     decision.rate = rates::counted(turn, authentic, lane);
     let mut blobs = Vec::new();
     // What is no payload of any action is kept only where it is small: its hash is in the line.
-    let is_kept = authentic.body.is_ok() || authentic.envelope.payload.len() <= MEMBER_BYTES_MAX;
-    decision.payload = Some(authentic.envelope.payload.clone()).filter(|_| is_kept && !has_no_payload);
+    let is_kept = sealing::is_kept(authentic);
+    match &turn.lookups.sealing {
+        Some(sealing) => blobs = sealing.put_into(&mut decision, is_kept),
+        None => {
+            let payload = authentic.envelope.payload.clone();
+            decision.payload = Some(payload).filter(|_| is_kept && !has_no_payload);
+        }
+    }
     let outcome = match &authentic.body {
         Err(refusal) => Err(refusal.clone()),
         Ok(body) => {
@@ -301,6 +321,12 @@ fn decide_authentic(
                 decision.data = RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
                 // It is sent again; keeping what may be large each time is what floods want.
                 decision.payload = decision.payload.filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
+                if turn.lookups.sealing.is_some() {
+                    sealing::conceal(&mut decision);
+                    decision.payload = None;
+                    decision.sealed.clear();
+                    blobs.clear();
+                }
             }
             permitted.and_then(|()| in_step(turn, authentic, body, lane))
         }
@@ -320,6 +346,10 @@ fn decide_authentic(
             market = fill_in(&mut decision, outcome, authentic, &mut blobs);
             if !holds.is_empty() {
                 approvals::hold(turn, request, authentic, &mut decision, holds);
+                if decision.status == Status::Held {
+                    let file = turn.lookups.sealing.as_ref().map(|s| s.put_file_into(&mut decision));
+                    blobs.extend(file.flatten());
+                }
             }
         }
     }
@@ -532,6 +562,7 @@ pub(super) fn refused(now: Time, seq: u64, rulebook: &str) -> Decision {
         size: None,
         payload: None,
         payload_blob: None,
+        sealed: Vec::new(),
         checks: Vec::new(),
         decision: None,
         order_id: None,

@@ -8,6 +8,7 @@ use super::decide::{Lookups, MEMBER_BYTES_MAX, may_answer_by_id, may_do};
 use super::handle::Turn;
 use super::prepare::{Authentic, Payload, Prepared, escaped};
 use super::record::{AdmissionInput, AskedFor};
+use super::sealing::NO_DIGEST;
 use super::state::{Change, State};
 use crate::admission::lineage::{self, Delivered, Reported};
 use crate::rules::Rulebook;
@@ -115,7 +116,10 @@ pub fn waits_for(
             question: lineage_question(domain, &envelope.id, &causality)?,
             domain: domain.clone(),
             request_id: envelope.id.clone(),
-            file_sha256: request.file_sha256.clone()?,
+            file_sha256: match body.rule.sealed {
+                [] => request.file_sha256.clone()?,
+                _ => NO_DIGEST.to_owned(),
+            },
         })));
     }
     let is_missing = policy.profile.policy_command.is_some() && delivered.is_none();

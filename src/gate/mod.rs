@@ -25,6 +25,7 @@ pub mod proposals;
 pub mod rates;
 pub mod record;
 pub mod rules;
+pub mod sealing;
 pub mod selftest;
 pub mod state;
 

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::actions::{self, Action, ActionRule, Lane};
 use super::admission::Way;
+use super::sealing;
 use super::state::State;
 use crate::trading::class::{self, Class};
 use crate::wire::admin::{
@@ -314,8 +315,11 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
             format!("the file has {file_bytes} bytes, `{}` takes at most {}", rule.name, rule.bytes_max);
         return Err(Refusal::new(Code::TooLarge, what));
     }
-    let payload = read_payload(rule.action, &envelope.payload)
-        .map_err(|why| Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name)))?;
+    let payload = read_payload(rule.action, &envelope.payload).map_err(|why| {
+        // The refusal stands in the ledger for ever.
+        let why = if rule.sealed.is_empty() { why.into() } else { sealing::without_values(&why) };
+        Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name))
+    })?;
     Ok(Body { rule, payload })
 }
 

@@ -21,6 +21,7 @@ use crate::wire::code::Code;
 use crate::wire::council::Stance;
 use crate::wire::ids::{OrderId, Principal, RequestId, RuleId};
 use crate::wire::orders::{CheckResult, Headroom};
+use crate::wire::sealed::Field;
 use crate::wire::time::Time;
 
 /// How old an exit, cancel or tighten may be to say that its sender is there, milliseconds.
@@ -268,6 +269,11 @@ pub struct Decision {
     /// Its digest instead, where it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
+    /// What is sealed: members of the payload, in whose places it holds `{"_sd": digest}`, the hashes of what was signed, and
+    /// the file's bytes of a request that is held. Where there are any, `payload_hash` and `request_hash` are those of the
+    /// payload as it stands here, and signature and file hash are null.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sealed: Vec<Field>,
     /// The full check vector.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckRow>,
@@ -430,6 +436,22 @@ pub struct AdmissionInput {
     pub rulebook: String,
     /// What it does to the state: a policy is kept, lineage does nothing.
     pub changes: Vec<Change>,
+}
+
+/// Disclosures of a line's sealed fields that are deleted from here on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redaction {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Who did it, as the gate's machine knows them.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// The line.
+    pub line: u64,
+    /// What of it.
+    pub fields: Vec<Field>,
 }
 
 /// The contract's answer to an order request, externally tagged.
@@ -684,6 +706,8 @@ pub enum Record {
     Council(Box<CaseDecision>),
     /// `decision`.
     Decision(Box<Decision>),
+    /// `redact`.
+    Redact(Redaction),
 }
 
 impl Record {
@@ -707,6 +731,7 @@ impl Record {
             Record::Input(_) | Record::AdmissionInput(_) => "input",
             Record::Council(_) => "council",
             Record::Decision(_) => "decision",
+            Record::Redact(_) => "redact",
         }
     }
 
@@ -752,6 +777,7 @@ impl Record {
             Record::Input(body) => serde_json::to_string(body),
             Record::AdmissionInput(body) => serde_json::to_string(body),
             Record::Council(body) => serde_json::to_string(body),
+            Record::Redact(body) => serde_json::to_string(body),
             Record::Decision(body) => return body.body(),
         }
         .map_err(|error| error.to_string())
@@ -788,6 +814,7 @@ impl Record {
             },
             "council" => Record::Council(Box::new(read(body)?)),
             "decision" => Record::Decision(Box::new(read(body)?)),
+            "redact" => Record::Redact(read(body)?),
             "seal" | "segment" => return Ok(None),
             other => return Err(format!("unknown kind `{other}`")),
         }))
@@ -814,6 +841,7 @@ impl Record {
             Record::AdmissionInput(body) => body.timestamp,
             Record::Council(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
+            Record::Redact(body) => body.timestamp,
         }
     }
 
@@ -830,7 +858,7 @@ impl Record {
             | Record::DeadMan(body)
             | Record::Quota(body)
             | Record::Proposal(body) => &body.changes,
-            Record::Rotate(_) | Record::Published(_) => &[],
+            Record::Rotate(_) | Record::Published(_) | Record::Redact(_) => &[],
             Record::Admin(body) => &body.changes,
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,

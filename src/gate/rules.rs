@@ -12,6 +12,7 @@ use super::approvals::{self, ENTRIES_MAX, Granted};
 use super::facts::{Source, is_by_size};
 use super::handle::{self, Judged, Outcome, Turn};
 use super::prepare::{Authentic, Body, Payload, Refusal, escaped};
+use super::sealing;
 use super::state::Change;
 use crate::admission::receipt::{Phase, Reason};
 use crate::control::registry::makes_safer;
@@ -370,6 +371,10 @@ fn message<'a>(
                 Reading::Field(field) => field.name == wanted,
                 other => other.to_string() == wanted,
             });
+            let shown = |fact: &Fact<'_>| match (fact, sealing::pointer_of(wanted)) {
+                (Fact::Known(_) | Fact::Many(_), Some(_)) => "(sealed)".to_owned(),
+                _ => shown(fact),
+            };
             let read = slot.and_then(|slot| facts.get(slot).map(shown));
             Some((read.or_else(|| Some(shown(&other(field::find(wanted)?))))?, after))
         });
@@ -457,6 +462,13 @@ fn noted(program: &Program, facts: &[Fact<'_>]) -> String {
         noted.push_str(if noted.is_empty() { "{" } else { "," });
         note_text(&mut noted, name);
         noted.push(':');
+        let sealed = sealing::pointer_of(name).filter(|_| matches!(fact, Fact::Known(_) | Fact::Many(_)));
+        if let Some(pointer) = sealed {
+            noted.push_str(r#"{"sealed":"#);
+            note_text(&mut noted, pointer);
+            noted.push('}');
+            continue;
+        }
         match fact {
             Fact::Known(value) => note(&mut noted, value),
             Fact::Many(values) if values.len() > ELEMENTS_MAX => {

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use super::batch::{Pending, blob, refuse_instead, render};
-use super::cases;
+use super::batch::{Pending, refuse_instead, render};
 use super::open::{Home, HomeError};
+use super::sealed;
 use crate::gate::approvals::{self, Change, End, Granted, Hold, Resolution, Verdict};
 use crate::gate::decide::{Decided, decide_granted};
 use crate::gate::prepare::{Origin, Refusal};
@@ -54,7 +54,7 @@ impl Home {
             }
             Verdict::Granted { remember } => *remember,
         };
-        let bytes = blob(self.seams.disk.as_ref(), &hold.file_sha256)?;
+        let bytes = sealed::held_bytes(self.seams.disk.as_ref(), &hold.file_sha256)?;
         let origin = Origin::from_label(&hold.spool);
         let (Some(bytes), Some(origin)) = (bytes, origin) else {
             let refusal = approvals::bytes_lost(&hold);
@@ -66,7 +66,9 @@ impl Home {
         self.keyring.check()?;
         // Its id is used up by itself.
         let found = self.look_up(pending, &request, now)?;
-        let lookups = Lookups { seen: None, seen_in_spool: None, answer_is_lost: false, ..found };
+        // Under the salts that it was held with: it is the same request still.
+        let sealing = self.sealing_again(pending, hold.id.0, &request, delivery.content.as_deref().ok())?;
+        let lookups = Lookups { seen: None, seen_in_spool: None, answer_is_lost: false, sealing, ..found };
         let seq = self.next_seq(pending);
         let granted = Granted { hold: &hold, by, remember };
         let again =
@@ -108,7 +110,7 @@ impl Home {
                 Change::Held(hold) => {
                     self.hold_files_outstanding = true;
                     let disk = self.seams.disk.as_ref();
-                    let payload = cases::text(disk, line.payload.as_deref(), line.payload_blob.as_deref())?;
+                    let payload = sealed::payload(disk, line)?;
                     let text = text_of(hold, line, payload.as_deref());
                     self.put_derived(&file_of(hold.id), text.as_bytes(), again)?;
                 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::cases::CASES_PER_BATCH;
 use super::open::{Home, HomeError};
+use super::sealed;
 use crate::admission::lineage::{self, Reported};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
@@ -29,7 +30,7 @@ use crate::wire::time::Time;
 /// Folder of contents kept by digest, below the home.
 pub const BLOBS_DIR: &str = "audit/blobs";
 /// Largest blob that is read back.
-const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub(super) const BLOB_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Answers are made durable, and the state is snapshotted, every so many lines.
 pub const LINES_PER_SNAPSHOT: u64 = 1024;
 /// Answers that recovery may have to compare, at most.
@@ -237,7 +238,11 @@ impl Home {
         reported: Option<Result<Reported, String>>,
         now: Time,
     ) -> Result<u64, HomeError> {
-        let lookups = Lookups { reported, ..self.look_up(pending, request, now)? };
+        let sealing = self.seal(request, bytes)?;
+        let mut lookups = Lookups { reported, sealing, ..self.look_up(pending, request, now)? };
+        if lookups.sealing.is_some() {
+            self.recognise_seen(pending, request, &mut lookups)?;
+        }
         let seq = self.next_seq(pending);
         let decided = decide(&self.state, &self.rulebook, request, &lookups, now, seq);
         let (decided, bodies) = match render(&decided) {
@@ -353,6 +358,10 @@ impl Home {
         if let Some((id, role)) = needs.case {
             lookups.docket = self.store.docket(&id)?;
             lookups.no_more_cases = self.cases_decided >= CASES_PER_BATCH;
+            if let Some(docket) = &lookups.docket {
+                let request = self.record_with(pending, docket.request)?;
+                lookups.signed_case = sealed::signed_hash(self.seams.disk.as_ref(), request.as_deref())?;
+            }
             if let (Some(docket), Some(role)) = (&lookups.docket, role) {
                 let others =
                     council::waits_for(&self.rulebook, docket).into_iter().any(|other| other != role);
@@ -365,7 +374,11 @@ impl Home {
     }
 
     /// Seals a batch, then releases what hangs on it.
-    fn commit(&mut self, pending: Pending, claims: Vec<(Begun, u64)>) -> Result<Vec<Outcome>, HomeError> {
+    pub(super) fn commit(
+        &mut self,
+        pending: Pending,
+        claims: Vec<(Begun, u64)>,
+    ) -> Result<Vec<Outcome>, HomeError> {
         if pending.bodies.is_empty() {
             self.store.commit()?;
             return Ok(Vec::new());

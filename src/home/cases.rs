@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::batch::{Pending, blob};
 use super::open::{Home, HomeError};
+use super::sealed;
 use crate::council::brief;
 use crate::council::case::{self, Docket};
 use crate::gate::council::{self, Closing, Heard, Said};
@@ -67,7 +68,7 @@ pub(super) fn text(
 /// What was sent with a line: a request's payload, or what a role's command wrote.
 pub(super) fn payload(disk: &dyn Disk, record: &Record) -> Result<Option<String>, HomeError> {
     match record {
-        Record::Decision(line) => text(disk, line.payload.as_deref(), line.payload_blob.as_deref()),
+        Record::Decision(line) => sealed::payload(disk, line),
         Record::Input(line) => text(disk, line.payload.as_deref(), line.payload_blob.as_deref()),
         _ => Ok(None),
     }
@@ -211,10 +212,16 @@ impl Home {
         seq: u64,
         decision: &Decision,
     ) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
-        let Some(text) = self.text(decision.payload.as_deref(), decision.payload_blob.as_deref())? else {
-            return Ok(None);
-        };
+        let left = sealed::payload_left(self.seams.disk.as_ref(), decision)?;
+        let Some((text, is_whole)) = left else { return Ok(None) };
         if decision.opens_a_case() {
+            if !is_whole {
+                return if self.is_redacted(seq)? {
+                    Ok(redacted_files(rules, decision, &text))
+                } else {
+                    Ok(None)
+                };
+            }
             let sha256 = decision.payload_hash.clone().unwrap_or_default();
             return Ok(self.opening_files(rules, &text, &sha256));
         }
@@ -246,6 +253,7 @@ impl Home {
         match record {
             Record::Council(line) => self.publish_case_decision(line, false),
             Record::Input(input) => self.publish_input(seq, input, false),
+            Record::Redact(line) => self.carry_out_redaction(line),
             _ => Ok(()),
         }
     }
@@ -280,6 +288,7 @@ impl Home {
         match record {
             Record::Council(line) => self.publish_case_decision(line, true),
             Record::Input(input) => self.publish_input(seq, input, true),
+            Record::Redact(line) => self.carry_out_redaction(line),
             Record::Decision(decision) if decision.is_on_a_case() => {
                 // The briefs say what the rulebook asked when the case was opened.
                 let kept = super::rulebook::kept(self.seams.disk.as_ref(), &decision.rulebook);
@@ -306,6 +315,22 @@ impl Home {
         }
         Ok(())
     }
+}
+
+/// The files of a case whose request was redacted: what is left of it, and where briefs were no brief any more.
+fn redacted_files(rules: &Rulebook, decision: &Decision, left: &str) -> Option<(RequestId, Vec<CaseFile>)> {
+    let case = decision.changes.iter().find_map(|change| match change {
+        Change::Council(case::Change::CaseOpened(case)) => Some(case),
+        _ => None,
+    })?;
+    let mut files = vec![(PathBuf::from("request.json"), lines(left))];
+    for role in rules.roles.required(case.change_type) {
+        let name = format!("{}.md", file_name_of(&role.name));
+        let text =
+            format!("A part of the request of case `{}` was redacted, and this brief with it.", case.id);
+        files.push((Path::new("briefs").join(name), lines(&text)));
+    }
+    Some((case.id.clone(), files))
 }
 
 /// A verdict as it stands in a line: signed ones name their request, a command's is bare.

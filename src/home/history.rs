@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use super::cases;
 use super::open::{HomeError, Seams, read_genesis};
 use super::past::Past;
 use super::read::{each_sealed_line, identity_of};
-use crate::gate::again::{self, NotAgain};
+use super::sealed;
+use crate::gate::again::NotAgain;
 use crate::gate::record::Decision;
 use crate::gate::{Prepared, Record};
 use crate::host::disk::Disk;
@@ -112,10 +112,7 @@ impl Reading<'_> {
             .map_err(|error| HomeError::Record(format!("line {}: {error}", line.seq)))?;
         let Some(record) = record else { return Ok(()) };
         let request = match &record {
-            Record::Decision(decision) => Some(match again::hindered(decision) {
-                Some(why) => Err(why),
-                None => again::request(decision, cases::payload(self.disk, &record)?),
-            }),
+            Record::Decision(decision) => Some(sealed::request(self.disk, decision)?),
             _ => None,
         };
         self.bytes = self.bytes.saturating_add(line.length);

@@ -27,12 +27,14 @@ mod proposals;
 pub mod pruning;
 pub mod query;
 pub mod read;
+pub mod redact;
 pub mod rehearsal;
 pub mod replay;
 pub mod rollback;
 pub mod rotation;
 pub mod rulebook;
 pub mod run;
+pub mod sealed;
 mod sweep;
 
 pub use open::{Home, HomeError, Seams};

@@ -10,6 +10,7 @@ use super::decided::earlier;
 use super::history::Line;
 use super::open::HomeError;
 use super::rulebook;
+use super::sealed;
 use crate::admission::lineage::Reported;
 use crate::council::case::Docket;
 use crate::gate::again;
@@ -19,6 +20,7 @@ use crate::gate::decide::{FILLS_MAX, Lookups, Needs, decide_granted, needs};
 use crate::gate::prepare::Origin;
 use crate::gate::proposals::Change as Step;
 use crate::gate::record::{AdmissionInput, AskedFor, Decision};
+use crate::gate::sealing::NO_DIGEST;
 use crate::gate::state::RulebookState;
 use crate::gate::{Change, Decided, Prepared, Record, State, council, decide};
 use crate::host::disk::Disk;
@@ -33,6 +35,11 @@ use crate::wire::time::Time;
 
 /// Rulebooks kept compiled.
 const RULEBOOKS_MAX: usize = 16;
+
+/// What inputs about a decision's request name its file by.
+fn file_of(decision: &Decision) -> &str {
+    decision.file_sha256.as_deref().unwrap_or(NO_DIGEST)
+}
 
 /// What was known before a decision.
 pub struct Past {
@@ -160,8 +167,7 @@ impl Past {
             return;
         }
         self.reported.retain(|(_, request_id, file), _| {
-            Some(request_id.as_str()) != decision.request_id.as_deref()
-                || Some(file) != decision.file_sha256.as_ref()
+            Some(request_id.as_str()) != decision.request_id.as_deref() || file != file_of(decision)
         });
     }
 
@@ -213,10 +219,17 @@ impl Past {
 
     fn payload(&self, record: &Record) -> Result<Option<String>, HomeError> {
         match record {
+            Record::Decision(line) if !line.sealed.is_empty() => sealed::payload(self.disk.as_ref(), line),
             Record::Decision(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
             Record::Input(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
             _ => Ok(None),
         }
+    }
+
+    /// The payload of a line with sealed members, and the line with the hashes that it was made with; none: they are not
+    /// disclosed any more.
+    pub(super) fn disclosed(&self, line: &Decision) -> Result<Option<(String, Decision)>, HomeError> {
+        sealed::disclosed(self.disk.as_ref(), line)
     }
 
     /// What is known of a council case.
@@ -297,6 +310,9 @@ impl Past {
         request: &Prepared,
     ) -> Result<Lookups, HomeError> {
         let mut lookups = again::recorded(decision);
+        if !decision.sealed.is_empty() {
+            lookups.sealing = sealed::sealing(self.disk.as_ref(), decision, request)?;
+        }
         let Ok(authentic) = &request.request else { return Ok(Lookups::default()) };
         let (source, id) = (&authentic.envelope.source, &authentic.envelope.id);
         if self.outstanding.is_some() && decision.hold.is_none() {
@@ -317,10 +333,8 @@ impl Past {
         }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
-            lookups.reported = decision
-                .file_sha256
-                .as_ref()
-                .and_then(|file| self.reported.get(&(source.clone(), id.clone(), file.clone())).cloned());
+            let asked = (source.clone(), id.clone(), file_of(decision).to_owned());
+            lookups.reported = self.reported.get(&asked).cloned();
         }
         if let Some(query) = &needs.history {
             lookups.history = Some(self.store.history(query, decision.timestamp)?);
@@ -338,6 +352,10 @@ impl Past {
         if let Some((id, role)) = needs.case {
             lookups.no_more_cases = self.no_more_cases(decision.timestamp, lookups.no_more_cases);
             lookups.docket = self.store.docket(&id)?;
+            if let Some(docket) = &lookups.docket {
+                let signed = sealed::signed_hash(self.disk.as_ref(), self.record(docket.request)?.as_ref())?;
+                lookups.signed_case = signed.or_else(|| again::named_case(decision, request));
+            }
             if let (Some(docket), Some(role)) = (&lookups.docket, role) {
                 let others = council::waits_for(rules, docket).into_iter().any(|other| other != role);
                 if docket.closed.is_none() && !others && !lookups.no_more_cases {

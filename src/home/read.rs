@@ -199,6 +199,14 @@ impl View {
         }
     }
 
+    /// Payload hash of the request of line `seq` as it was signed, where that has sealed members and is disclosed.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn signed_hash(&self, seq: u64) -> Result<Option<String>, HomeError> {
+        super::sealed::signed_hash(self.disk.as_ref(), self.record(seq)?.as_ref())
+    }
+
     /// The rulebook that was kept under this hash when it was in force.
     ///
     /// # Errors

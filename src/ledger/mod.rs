@@ -17,6 +17,7 @@ pub mod proof;
 pub mod prove;
 pub mod prune;
 pub mod recover;
+pub mod redacted;
 pub mod rotation;
 pub mod scan;
 pub mod seal;

@@ -18,6 +18,7 @@ use super::tree::Hash;
 use super::verify::Options;
 use crate::gate::record::Record;
 use crate::host::disk::{self, LogFile};
+use crate::wire::sealed::Field;
 
 /// Bytes of a file that a thread looks at in one go: no fewer than a line with its LF, and no more than stay in
 /// its core's cache while they are read, hashed and looked at.
@@ -127,6 +128,14 @@ pub struct Says {
     pub verifies: bool,
 }
 
+/// What a line says of sealed fields.
+pub enum SeenSealed {
+    /// A decision commits to them.
+    Committed(Vec<Field>),
+    /// A redaction deletes their disclosures.
+    Redacted(Vec<Field>),
+}
+
 /// Where a line may stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -170,8 +179,27 @@ pub struct Piece {
     pub subtrees: Vec<(u32, Hash)>,
     /// Heads of this log that lines give up, each with the number of the line.
     pub given_up: Vec<(Head, u64)>,
+    /// What lines say of sealed fields, each with the number of the line.
+    pub sealed: Vec<(u64, SeenSealed)>,
     /// Offset of where they end early, and what is wrong there.
     pub bad: Option<(u64, String)>,
+}
+
+/// What stands in no line that says nothing of sealed fields: within a text its quotes would be escaped.
+const SEALED_MARK: &[u8] = b",\"sealed\":[{\"field\":\"";
+
+fn sealed_of(bytes: &[u8]) -> Option<SeenSealed> {
+    let kind = line::start(bytes)?.kind;
+    let is_marked = || memchr::memmem::find(bytes, SEALED_MARK).is_some();
+    if !(kind == b"redact" || (kind == b"decision" && is_marked())) {
+        return None;
+    }
+    let line = line::parse(bytes).ok()?;
+    match Record::parse(line.kind, &line.body()) {
+        Ok(Some(Record::Redact(redaction))) => Some(SeenSealed::Redacted(redaction.fields)),
+        Ok(Some(Record::Decision(decision))) => Some(SeenSealed::Committed(decision.sealed)),
+        _ => None,
+    }
 }
 
 /// What is known of a file before its lines are looked at.
@@ -365,6 +393,9 @@ impl Looker<'_> {
                 && let Ok(line) = line::parse(bytes)
             {
                 piece.given_up.extend(heads::given_up(&line.body()).into_iter().map(|head| (head, seq)));
+            }
+            if !self.options.chain {
+                piece.sealed.extend(sealed_of(bytes).map(|sealed| (seq, sealed)));
             }
             behind = Some(Behind {
                 head: *leaf,

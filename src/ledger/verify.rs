@@ -14,8 +14,9 @@ use super::closed;
 use super::heads::{self, Head};
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
-use super::pieces::{self, Behind, Piece, SeenSeal};
+use super::pieces::{self, Behind, Piece, SeenSeal, SeenSealed};
 use super::recover;
+use super::redacted::{Redactions, Sealed};
 use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
@@ -94,6 +95,8 @@ pub struct Report {
     pub checkpoint: Option<String>,
     /// What this verification could not show, in words.
     pub not_shown: Vec<String>,
+    /// Sealed fields and what is known of their disclosures.
+    pub sealed: Sealed,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -152,7 +155,7 @@ pub fn verify(
                 Ok(header) => Some(header),
                 Err(what) => {
                     walk.problem(*next, 0, what);
-                    return Ok(walk.finish(newest));
+                    return Ok(walk.finish(newest, disk, dir));
                 }
             },
             None => None,
@@ -200,7 +203,7 @@ pub fn verify(
         }
         progress(walk.bytes);
     }
-    Ok(walk.finish(newest))
+    Ok(walk.finish(newest, disk, dir))
 }
 
 /// The size that a checkpoint's text tells of, whoever signed it.
@@ -243,6 +246,7 @@ struct Walk<'a> {
     seals: Vec<(u64, Hash)>,
     /// Heads that were given up, each with the line that says so.
     given_up: Vec<(Head, u64)>,
+    redactions: Redactions,
     problems: Vec<Problem>,
 }
 
@@ -265,6 +269,7 @@ impl<'a> Walk<'a> {
             remembered: BTreeSet::new(),
             seals: Vec::new(),
             given_up: Vec::new(),
+            redactions: Redactions::default(),
             problems: Vec::new(),
         }
     }
@@ -504,6 +509,12 @@ impl<'a> Walk<'a> {
             joined.rotated = stretch.rotated;
         }
         self.given_up.extend(piece.given_up);
+        for (seq, sealed) in &piece.sealed {
+            match sealed {
+                SeenSealed::Committed(fields) => self.redactions.commit(*seq, fields),
+                SeenSealed::Redacted(fields) => self.redactions.redact(fields),
+            }
+        }
         match piece.bad {
             Some((offset, what)) => Err(Stop::Bad(offset, what)),
             None => Ok(()),
@@ -565,7 +576,9 @@ impl<'a> Walk<'a> {
         Ok(agrees)
     }
 
-    fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
+    fn finish(mut self, newest: std::io::Result<ReadFile>, disk: &dyn Disk, dir: &Path) -> Report {
+        let (sealed, missing) = self.redactions.check(disk, dir);
+        self.problems.extend(missing);
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
         let mut newest_head = None;
@@ -623,6 +636,7 @@ impl<'a> Walk<'a> {
             heads,
             checkpoint,
             not_shown,
+            sealed,
             problems: self.problems,
         }
     }

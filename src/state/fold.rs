@@ -67,6 +67,7 @@ pub fn fold(
                 && !outbox::instructs(&decision.changes)
                 && !decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
+            store.insert_sealed(seq, &decision.sealed)?;
             if let Some((id, seen)) = consumed_id(decision, seq) {
                 if decision.hold.is_some() {
                     store.replace_request(id, &decision.spool, &seen)?;
@@ -76,6 +77,10 @@ pub fn fold(
             }
         }
         Record::Council(_) | Record::Input(_) | Record::Proposal(_) => {
+            outstanding.insert(seq, AnswerFor::Agent);
+        }
+        Record::Redact(line) => {
+            store.redact(seq, line)?;
             outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Published(published) => {

@@ -9,6 +9,7 @@ pub mod lineage;
 pub mod lines;
 pub mod proposals;
 pub mod reports;
+pub mod sealed;
 pub mod store;
 
 pub use fold::{Outstanding, fold, fold_known};

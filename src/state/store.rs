@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, history, lineage, lines, proposals, reports};
+use super::{cases, decisions, history, lineage, lines, proposals, reports, sealed};
 use crate::gate::{Seen, State};
 use crate::ledger::log::StoredPosition;
 use crate::trading::order::Fill;
@@ -261,6 +261,7 @@ impl Store {
             lines::DROP,
             proposals::DROP,
             reports::DROP,
+            sealed::DROP,
         ] {
             self.database.execute_batch(drop)?;
         }
@@ -273,6 +274,7 @@ impl Store {
             lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
+            sealed::TABLES,
         ] {
             self.database.execute_batch(tables)?;
         }
@@ -517,7 +519,7 @@ impl Store {
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP])
+        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP, &sealed::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

@@ -15,6 +15,7 @@ pub mod json;
 pub mod market;
 pub mod orders;
 pub mod proposals;
+pub mod sealed;
 pub mod signing;
 pub mod sshsig;
 pub mod text;

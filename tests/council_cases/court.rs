@@ -9,7 +9,7 @@ use spoolgate::gate::council::rule_on;
 use spoolgate::gate::record::{CaseDecision, Decision, Record};
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::cases::{case_dir, file_name_of};
-use spoolgate::home::{Home, read};
+use spoolgate::home::{Home, read, sealed};
 use spoolgate::host::keyring::{SqliteKeyring, key_id};
 use spoolgate::ledger::line;
 use spoolgate::ledger::verify::{self, Options};
@@ -267,7 +267,7 @@ impl Court {
             )),
         };
         for opened in told.decisions.values().filter(|decision| decision.opens_a_case()) {
-            let payload = opened.payload.clone().unwrap();
+            let payload = sealed::payload(self.place.disk.as_ref(), opened).unwrap().unwrap();
             let asked: Value = serde_json::from_str(&payload).unwrap();
             let id = asked["request_id"].as_str().unwrap();
             let dir = Path::new("council/cases").join(id);
@@ -277,7 +277,7 @@ impl Court {
                 let name = format!("briefs/{}.md", file_name_of(role));
                 let brief = self.file(dir.join(&name)).ok_or(format!("{id}: {name} is missing"))?;
                 let brief = String::from_utf8(brief).unwrap();
-                if !brief.contains(&sha256_hex(payload.as_bytes())) || !brief.ends_with("```\n") {
+                if !brief.contains(opened.payload_hash.as_ref().unwrap()) || !brief.ends_with("```\n") {
                     return Err(format!("{id}: {name} is not whole"));
                 }
                 expected.push(name);

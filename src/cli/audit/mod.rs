@@ -5,6 +5,7 @@ mod archive;
 mod check_proof;
 mod checkpoint;
 mod consistency;
+mod disclose;
 mod export;
 mod filter;
 mod lines;
@@ -12,6 +13,7 @@ mod prove;
 mod prune;
 mod query;
 mod receipts;
+mod redact;
 mod replay;
 mod rotate;
 mod row;
@@ -100,6 +102,16 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit replay\n  spoolgate audit replay /evidence/audit --threads 4\n  spoolgate audit replay --answers spool/out\n  spoolgate --format json audit replay | jq .first\n\nNothing is read but the audit folder (and FILES of --answers). Every line is counted in one row of the table. Exit code\n5 if a line differs, an answer was changed, or a blob or rulebook that is needed is missing."
     )]
     Replay(replay::Args),
+    /// Delete sealed fields of a request for good. Every proof stays valid.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit redact req-1 --reason 'a customer asked for it'\n  spoolgate audit redact 42 --field /artifacts/diff_content --reason 'held a password' --yes\n\nOn the gate's own machine, while no gate runs on the home (exit code 7). Without --yes nothing is done."
+    )]
+    Redact(redact::Args),
+    /// Print the disclosures of a line's sealed fields.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 --field /artifacts/diff_content\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), as in RFC 9901. Exit code 1 if one is gone."
+    )]
+    Disclose(disclose::Args),
 }
 
 impl Command {
@@ -126,5 +138,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Checkpoint(args) => checkpoint::run(home, args, output),
         Command::Consistency(args) => consistency::run(home, args, output),
         Command::Replay(args) => replay::run(home, args, output),
+        Command::Redact(args) => redact::run(home, args, output),
+        Command::Disclose(args) => disclose::run(home, args, output),
     }
 }

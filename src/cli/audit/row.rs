@@ -281,6 +281,15 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             "",
             rotation.reason.clone(),
         ),
+        Record::Redact(line) => {
+            let fields: Vec<&str> = line.fields.iter().map(|field| field.field.as_str()).collect();
+            row(
+                line.by.as_str(),
+                format!("redacts {} of line {}", fields.join(", "), line.line),
+                "",
+                line.reason.clone(),
+            )
+        }
         Record::Admin(admin) => row(&admin.by.to_string(), admin.note.clone(), "", admin.reason.clone()),
         Record::Published(published) => {
             row("", format!("answers up to {} are durable", published.up_to), "", String::new())

@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::host::real_disk::RealDisk;
+use spoolgate::ledger::redacted::Sealed;
 use spoolgate::ledger::segment;
 use spoolgate::ledger::verify::{self, KeyReport, Options, Reached, Report};
 use spoolgate::wire::code::Exit;
@@ -148,6 +149,15 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
                 report.pruned, report.unseen_lines
             ),
         ]);
+    }
+    if report.sealed.fields > 0 {
+        let Sealed { fields, disclosed, redacted, not_seen } = &report.sealed;
+        let known = if *not_seen {
+            "disclosures not seen: the folder came without `blobs`".to_owned()
+        } else {
+            format!("{disclosed} disclosed as committed to, {redacted} redacted by a line")
+        };
+        rows.push(vec!["sealed fields".to_owned(), format!("{fields}: {known}")]);
     }
     output.table(&["ledger", ""], &[], &rows)?;
     for problem in &report.problems {

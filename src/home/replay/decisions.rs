@@ -53,6 +53,11 @@ impl<'a> Recompute<'a> {
             None if decision.hold.is_some() => self.expiry(item, decision, &rules),
             None => self.again(item, decision, known, &rules, held),
         };
+        // Its changes are the state's all the same: what is not told is its reasons.
+        let made = match (made, known.untold) {
+            (Err(_), Some(why)) => Err(Should::Unknown(why.into())),
+            (made, _) => made,
+        };
         match made {
             Err(should) => {
                 if matches!(should, Should::Unknown(_)) {
@@ -86,6 +91,12 @@ impl<'a> Recompute<'a> {
             self.report.missing.extend(item.lost.iter().cloned());
             held.iter().chain([&item]).for_each(|line| {
                 self.note(line, Should::Unknown(BLOB_LOST.into()));
+            });
+            return Ok(());
+        }
+        if let Some(why) = known.untold.filter(|_| !is_same) {
+            held.iter().chain([&item]).for_each(|line| {
+                self.note(line, Should::Unknown(why.into()));
             });
             return Ok(());
         }

@@ -56,6 +56,8 @@ pub(super) fn should_be(
         },
         // Its signatures were checked with the chain; it does nothing to the state.
         Record::Rotate(_) => input(record),
+        // What it names is checked with the disclosures.
+        Record::Redact(_) => input(record),
         Record::Admin(line) => match line.changes.as_slice() {
             [Change::HeadsGivenUp(_)] => input(record),
             _ => Should::NotBe("an `admin` line says which heads were given up".to_owned()),

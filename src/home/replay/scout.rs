@@ -4,12 +4,13 @@
 use std::sync::Arc;
 
 use crate::council::case::Docket;
-use crate::gate::again::{self, Retold};
+use crate::gate::again::{self, NotAgain, Retold};
 use crate::gate::approvals::{Change as Approval, End};
 use crate::gate::council::Said;
 use crate::gate::prepare::{Keyring, Origin, Prepared, prepare};
 use crate::gate::proposals::Change as Step;
 use crate::gate::record::{Decision, Event};
+use crate::gate::sealing;
 use crate::gate::{Change, Delivery, Lookups, Record, State};
 use crate::home::batch::BLOBS_DIR;
 use crate::home::cases;
@@ -92,6 +93,8 @@ pub(super) struct OfDecision {
     pub lookups: Lookups,
     /// The line that it repeats.
     pub original: Option<Decision>,
+    /// Why the ledger does not tell what it read, where that has sealed members.
+    pub untold: Option<&'static str>,
     /// A held request that was granted when its signature no longer verified, from its bytes.
     pub unverified: Option<Prepared>,
 }
@@ -130,6 +133,9 @@ pub(super) struct Scout {
     segment: (u32, u64, u64, Option<Location>),
     broken: Option<String>,
 }
+
+/// Why a line cannot be recomputed that was no decision on what it asks for.
+const CONCEALED: &str = "an answer repeated, or refused before its payload counted: its hashes are sealed";
 
 /// Verifies nothing: what verified when it was decided is in the line.
 struct NoKeys;
@@ -275,13 +281,28 @@ impl Scout {
             payload = self.payload_of(&earlier)?;
             original = Some(*earlier);
         }
-        let retold = again::retold(decision, payload);
+        let mut untold = None;
+        let retold = if decision.sealed.is_empty() {
+            let is_concealed = decision.action.as_deref().is_some_and(sealing::is_sealed)
+                && decision.signature.is_none()
+                && decision.hold.is_none();
+            untold = is_concealed.then_some(CONCEALED);
+            again::retold(decision, payload)
+        } else {
+            match self.past.disclosed(decision)? {
+                Some((payload, revealed)) => again::retold(&revealed, Some(payload)),
+                None => {
+                    untold = Some(NotAgain::Redacted.as_str());
+                    again::retold(decision, None)
+                }
+            }
+        };
         let lookups = match &retold {
             Ok(retold) => self.past.look_up(rules, decision, &retold.request)?,
             Err(_) => Lookups::default(),
         };
         let unverified = if was_granted_unverified(decision) { self.unverified(decision)? } else { None };
-        Ok(OfDecision { retold, lookups, original, unverified })
+        Ok(OfDecision { retold, lookups, original, untold, unverified })
     }
 
     /// The payload of an earlier line; of one that ended a hold, that of the line that began it.

@@ -1,0 +1,71 @@
+//! `audit disclose`: the disclosures of a line's sealed fields, so that whoever holds the line or its receipt can check
+//! what stood there.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use spoolgate::home::read;
+use spoolgate::home::sealed::{Standing, disclosure, text_of};
+use spoolgate::wire::code::Exit;
+
+use crate::cli::output::Output;
+
+/// What to disclose.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of the line.
+    seq: u64,
+    /// JSON pointer of a sealed field; absent: all that belong to the payload.
+    #[arg(long, value_name = "POINTER")]
+    field: Vec<String>,
+}
+
+/// One disclosure, for programs.
+#[derive(serde::Serialize)]
+struct Disclosed {
+    field: String,
+    sd: String,
+    /// As in RFC 9901: its SHA-256, base64url, is `sd`.
+    disclosure: Option<String>,
+}
+
+/// Prints them, one a line.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let seams = read::real_seams(home)?;
+    let view = read::read(home, &seams)?;
+    let Some(spoolgate::gate::Record::Decision(decision)) = view.record(args.seq)? else {
+        bail!("line {} is no decision; only requests have sealed fields", args.seq)
+    };
+    if decision.sealed.is_empty() {
+        bail!("nothing of line {} is sealed", args.seq)
+    }
+    if let Some(unknown) =
+        args.field.iter().find(|pointer| !decision.sealed.iter().any(|field| field.field == **pointer))
+    {
+        bail!("`{unknown}` is no sealed field of line {}", args.seq)
+    }
+    let is_asked = |name: &str| match args.field.as_slice() {
+        [] => name.is_empty() || name.starts_with('/'),
+        fields => fields.iter().any(|field| field == name),
+    };
+    let mut found = Vec::new();
+    for field in decision.sealed.into_iter().filter(|field| is_asked(&field.field)) {
+        let disclosure = match disclosure(seams.disk.as_ref(), &field)? {
+            Standing::Disclosed(opened) => Some(text_of(&opened)),
+            Standing::Missing | Standing::Damaged(_) => None,
+        };
+        found.push(Disclosed { field: field.field, sd: field.sd, disclosure });
+    }
+    let is_whole = found.iter().all(|field| field.disclosure.is_some());
+    if output.is_json() {
+        output.json(&found)?;
+    } else {
+        for field in &found {
+            match &field.disclosure {
+                Some(text) => output.line(&format!("{}  {text}", field.sd))?,
+                None => output.remark(&format!("{}: `{}` is not disclosed any more", field.sd, field.field)),
+            }
+        }
+    }
+    Ok(if is_whole { Exit::Success } else { Exit::Refused })
+}

@@ -1,0 +1,228 @@
+//! What of a request is sealed in its line: members that are no facts, and every hash that would let somebody guess them.
+//! Salts are inputs like the clock, drawn by the host; with those of a line its sealing can be made again.
+
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
+
+use super::actions;
+use super::decide::MEMBER_BYTES_MAX;
+use super::handle::Turn;
+use super::prepare::{Authentic, Prepared};
+use super::record::Decision;
+use crate::wire::sealed::{self, Disclosure, Field, Salt};
+use crate::wire::signing;
+
+/// Name of what holds the hashes of what was signed.
+pub const DIGESTS: &str = "digests";
+/// Name of what holds the bytes of a request that is held.
+pub const FILE: &str = "file";
+/// The whole payload: of one that is not of its action's shape nobody knows where its sealed members stand.
+const WHOLE: &[&str] = &[""];
+/// Readings of rules whose value is a sealed member, with its pointer.
+const READINGS: &[(&str, &str)] = &[("council.diff", "/artifacts/diff_content")];
+/// Begins the names of disclosures in `audit/blobs`.
+pub const BLOB_PREFIX: &str = "sd-";
+/// Stands where a line about a request of an action with sealed members would name the digest of its file.
+pub const NO_DIGEST: &str = "sealed";
+
+/// The hashes of what was signed. Each of them lets somebody try values out, so they are sealed with them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digests {
+    /// SHA-256 of the payload as it was signed, hex.
+    pub payload_hash: String,
+    /// SHA-256 of the signing string, hex.
+    pub request_hash: String,
+    /// The signature as sent.
+    pub signature: String,
+    /// SHA-256 of the file's bytes, hex; none: there was no file.
+    pub file_sha256: Option<String>,
+}
+
+/// A request with its sealed members cut out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sealing {
+    /// The payload as its line holds it.
+    text: String,
+    /// SHA-256 of that, hex. It is salted by the digests in it.
+    payload_hash: String,
+    /// SHA-256 of the signing string over that payload, hex.
+    request_hash: String,
+    fields: Vec<Field>,
+    disclosures: Vec<Disclosure>,
+    digests: Disclosure,
+    file: Option<Disclosure>,
+}
+
+/// The name in `audit/blobs` of the disclosure with this digest.
+pub fn blob_name(digest: &str) -> String {
+    [BLOB_PREFIX, digest].concat()
+}
+
+/// Whether requests of this action have sealed members.
+pub fn is_sealed(action: &str) -> bool {
+    actions::find(action).is_some_and(|rule| !rule.sealed.is_empty())
+}
+
+/// The pointer of the sealed member that a reading shows, by its name.
+pub(super) fn pointer_of(reading: &str) -> Option<&'static str> {
+    READINGS.iter().find(|(name, _)| *name == reading).map(|(_, pointer)| *pointer)
+}
+
+/// Cuts the sealed members out of a request; none: it has none. `bytes` are those of its file. Draws a salt for each
+/// member, in the order of the payload, one for the hashes and one for the file.
+///
+/// # Errors
+/// What `salt` says.
+pub fn seal<E>(
+    request: &Prepared,
+    bytes: Option<&[u8]>,
+    salt: &mut dyn FnMut() -> Result<Salt, E>,
+) -> Result<Option<Sealing>, E> {
+    let Ok(authentic) = &request.request else { return Ok(None) };
+    let Authentic { envelope, payload_hash, request_hash, body, .. } = authentic;
+    let pointers = match body {
+        Ok(body) => body.rule.sealed,
+        Err(_) if is_sealed(&envelope.action) => WHOLE,
+        Err(_) => &[],
+    };
+    if pointers.is_empty() {
+        return Ok(None);
+    }
+    let cut = sealed::cut(&envelope.payload, pointers, salt)?;
+    if cut.fields.is_empty() {
+        return Ok(None);
+    }
+    let digests = Digests {
+        payload_hash: payload_hash.clone(),
+        request_hash: request_hash.clone(),
+        signature: envelope.signature.clone(),
+        file_sha256: request.file_sha256.clone(),
+    };
+    // Plain texts always serialise.
+    let digests = Disclosure::new(salt()?, DIGESTS, &serde_json::to_string(&digests).unwrap_or_default());
+    let file = match bytes.map(String::from_utf8_lossy) {
+        Some(text) => Some(Disclosure::new(salt()?, FILE, &serde_json::Value::from(text).to_string())),
+        None => None,
+    };
+    let payload_hash = signing::sha256_hex(cut.text.as_bytes());
+    let request_hash = signing::sha256_hex(envelope.signing_string_of(&payload_hash).as_bytes());
+    let (fields, disclosures) = (cut.fields, cut.disclosures);
+    Ok(Some(Sealing { text: cut.text, payload_hash, request_hash, fields, disclosures, digests, file }))
+}
+
+impl Sealing {
+    /// What a hold names the file's bytes by.
+    pub(super) fn file_name(&self) -> Option<String> {
+        self.file.as_ref().map(|file| blob_name(&file.digest))
+    }
+
+    /// Has the line hold the request without what is sealed; `is_kept` is whether it keeps the payload. Returns what must
+    /// be durable before it.
+    pub(super) fn put_into(&self, decision: &mut Decision, is_kept: bool) -> Vec<(String, Vec<u8>)> {
+        decision.payload_hash = Some(self.payload_hash.clone());
+        decision.request_hash = Some(self.request_hash.clone());
+        decision.payload = Some(self.text.clone()).filter(|_| is_kept);
+        let fields = self.fields.iter().zip(&self.disclosures).filter(|_| is_kept);
+        let mut blobs: Vec<(String, Vec<u8>)> = Vec::new();
+        for (field, disclosure) in fields {
+            decision.sealed.push(field.clone());
+            blobs.push(blob(disclosure));
+        }
+        decision.sealed.push(Field { field: DIGESTS.to_owned(), sd: self.digests.digest.clone() });
+        blobs.push(blob(&self.digests));
+        blobs
+    }
+
+    /// Has the line of a held request name its file's bytes.
+    pub(super) fn put_file_into(&self, decision: &mut Decision) -> Option<(String, Vec<u8>)> {
+        let file = self.file.as_ref()?;
+        decision.sealed.push(Field { field: FILE.to_owned(), sd: file.digest.clone() });
+        Some(blob(file))
+    }
+}
+
+fn blob(disclosure: &Disclosure) -> (String, Vec<u8>) {
+    (blob_name(&disclosure.digest), disclosure.text.clone().into_bytes())
+}
+
+/// Takes out of a line what lets somebody try sealed values out.
+pub(super) fn conceal(decision: &mut Decision) {
+    decision.payload_hash = None;
+    decision.request_hash = None;
+    decision.signature = None;
+    decision.file_sha256 = None;
+}
+
+/// A line's decision with the hashes that are sealed in it, as it was made.
+pub fn revealed(decision: &Decision, digests: Digests) -> Decision {
+    let Digests { payload_hash, request_hash, signature, file_sha256 } = digests;
+    Decision {
+        payload_hash: Some(payload_hash),
+        request_hash: Some(request_hash),
+        signature: Some(signature),
+        file_sha256,
+        ..decision.clone()
+    }
+}
+
+/// A reader's words without the values that they quote: what kind of value was met where is all that remains.
+pub(super) fn without_values(why: &str) -> Cow<'_, str> {
+    let quotes =
+        ["invalid type", "invalid value", "invalid length"].iter().any(|begin| why.starts_with(begin));
+    match why.rsplit_once(", expected ") {
+        Some((_, expected)) if quotes => format!("something is not what it should be, {expected}").into(),
+        _ => why.into(),
+    }
+}
+
+impl Turn<'_> {
+    /// Hash of the payload that lines may tell.
+    pub(super) fn payload_hash(&self, authentic: &Authentic) -> String {
+        let sealing = self.lookups.sealing.as_ref();
+        sealing.map_or_else(|| authentic.payload_hash.clone(), |sealing| sealing.payload_hash.clone())
+    }
+
+    /// Hash of the request that lines may tell.
+    pub(super) fn request_hash(&self, authentic: &Authentic) -> String {
+        let sealing = self.lookups.sealing.as_ref();
+        sealing.map_or_else(|| authentic.request_hash.clone(), |sealing| sealing.request_hash.clone())
+    }
+}
+
+/// Whether a payload that no action can read is small enough to be kept.
+pub(super) fn is_kept(authentic: &Authentic) -> bool {
+    authentic.body.is_ok() || authentic.envelope.payload.len() <= MEMBER_BYTES_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::rule::field;
+
+    #[test]
+    fn readings_of_sealed_members_are_fields_of_sealed_members() {
+        for (name, pointer) in READINGS {
+            assert!(field::find(name).is_some(), "{name}");
+            let (above, _) = pointer.rsplit_once('/').unwrap();
+            let sealed = actions::ACTIONS.iter().flat_map(|rule| rule.sealed);
+            assert!(sealed.clone().any(|of| *of == *pointer || *of == format!("{above}/*")), "{pointer}");
+        }
+        assert_eq!(pointer_of("council.diff"), Some("/artifacts/diff_content"));
+        assert_eq!(pointer_of("council.summary"), None);
+    }
+
+    #[test]
+    fn words_of_the_reader_do_not_quote_values() {
+        for (why, expect) in [
+            (
+                r#"invalid type: string "a, expected b", expected struct Artifacts at line 1 column 9"#,
+                "something is not what it should be, struct Artifacts at line 1 column 9",
+            ),
+            ("missing field `context` at line 1 column 2", "missing field `context` at line 1 column 2"),
+        ] {
+            assert_eq!(without_values(why), expect);
+        }
+    }
+}
