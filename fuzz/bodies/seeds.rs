@@ -72,6 +72,8 @@ fn lines() -> Vec<Vec<u8>> {
     }
     let event = br#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[{"HaltFile":{"present":true}},{"ClockAccepted":{}},{"ClockFaulted":{"from":"2026-03-02T12:00:00.000Z","to":"2026-03-01T12:00:00.000Z"}},{"RulebookFaulted":{"fault":"f"}},{"HaltSet":{"principal":"bot","halt":{"by":"owner","at":"2026-03-02T12:00:00.000Z","reason":"r"}}},{"HaltCleared":{}},{"KeyEnds":{"key_id":"k","at":"2026-03-02T12:00:00.000Z"}}]}"#;
     seeds.extend((1..7).map(|kind| with(kind, event)));
+    let redact = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner (uid 0)","reason":"r","line":7,"fields":[{"field":"/artifacts/diff_content","sd":"uutlBuYeMDyjLLTpf6Jxi7yNkEF35jdyWMn9U7b_RYY"},{"field":"digests","sd":"X9yH0Ajrdm1Oij4tWso9UzzKJvPoDxwmuEcO3XAdRC0"}]}"#;
+    seeds.push(with(number("redact"), redact));
     seeds
 }
 
