@@ -18,6 +18,8 @@ mod crashes;
 mod deadlines;
 #[path = "council_cases/files.rs"]
 mod files;
+#[path = "council_cases/redacted.rs"]
+mod redacted;
 #[path = "council_cases/shots.rs"]
 mod shots;
 #[path = "council_cases/watched.rs"]

@@ -231,9 +231,10 @@ fn what_is_held_back_again_and_again_fills_no_disk() {
         });
         let outcome =
             desk.one(&mut home, "research-bot", &format!("c-{n}"), "council.request", &request.to_string());
-        let Decision { metadata, payload, payload_blob, payload_hash, .. } = &outcome.decision;
+        let Decision { metadata, payload, payload_blob, payload_hash, sealed, .. } = &outcome.decision;
         assert_eq!(metadata.code, Some(Code::RateLimited), "{:?}", metadata.message);
-        assert!(payload.is_none() && payload_blob.is_none() && payload_hash.is_some());
+        // Nor does its line tell a hash that nobody salted.
+        assert!(payload.is_none() && payload_blob.is_none() && payload_hash.is_none() && sealed.is_empty());
     }
     assert_eq!(desk.place.disk.files_below("audit/blobs").len(), blobs);
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use spoolgate::wire::json::{DEPTH_MAX, JsonErrorKind, check_object, check_value, minify};
+use spoolgate::wire::sealed::{self, Disclosure};
 
 /// What serde_json sees: how deep it goes, and whether a key stands twice in one object.
 #[derive(Default)]
@@ -106,6 +107,7 @@ pub fn body(data: &[u8]) {
             assert_eq!(text.as_bytes(), data);
             check_minified(text);
             check_beginnings(text);
+            check_cut(text);
         }
         Err(error) => {
             assert!(error.offset <= data.len());
@@ -130,6 +132,28 @@ fn check_minified(text: &str) {
         }
         (Err(before), Err(after)) => assert!(is_range(&before) && is_range(&after)),
         (before, after) => panic!("minifying: {before:?}, then {after:?}"),
+    }
+}
+
+/// What is cut out of a text comes back byte for byte, and nothing of it stays.
+fn check_cut(text: &str) {
+    for pointers in [&["/a"][..], &["/*"], &["/a/*", "/*/b"], &["/*/*/*", "/_sd"], &[""]] {
+        let mut salts = 0_u8;
+        let mut salt = || {
+            salts = salts.wrapping_add(1);
+            Ok::<_, ()>([salts; 16])
+        };
+        let cut = sealed::cut(text, pointers, &mut salt).unwrap();
+        let opened: Vec<_> =
+            cut.disclosures.iter().map(|d| Disclosure::open(&d.text, &d.digest).unwrap()).collect();
+        let values: Vec<_> = cut
+            .fields
+            .iter()
+            .zip(&opened)
+            .map(|(field, opened)| (field, Some(opened.value.as_str())))
+            .collect();
+        assert_eq!(sealed::put_back(&cut.text, &values).as_deref(), Some(text), "{pointers:?}");
+        check_value(cut.text.as_bytes()).expect("cut, it is no JSON any more");
     }
 }
 

@@ -75,6 +75,8 @@ fn lines() -> Vec<Vec<u8>> {
     let rotate = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner","reason":"r","log_key":"l","seal_key":"s","old_log_sig":"a","old_seal_sig":"b","new_log_sig":"c"}"#;
     let admin = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner","reason":"r","note":"n","changes":[{"HeadsGivenUp":{"heads":[{"size":9,"root":"r"}],"resumed_from":{"size":5,"root":"r"}}}]}"#;
     seeds.extend([with(number("rotate"), rotate), with(number("admin"), admin)]);
+    let redact = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner (uid 0)","reason":"r","line":7,"fields":[{"field":"/artifacts/diff_content","sd":"uutlBuYeMDyjLLTpf6Jxi7yNkEF35jdyWMn9U7b_RYY"},{"field":"digests","sd":"X9yH0Ajrdm1Oij4tWso9UzzKJvPoDxwmuEcO3XAdRC0"}]}"#;
+    seeds.push(with(number("redact"), redact));
     seeds
 }
 

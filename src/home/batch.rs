@@ -437,11 +437,19 @@ impl Home {
                 self.publish_case_record(*seq, record)?;
             }
         }
+        // Of bytes that may hold sealed members the line does not tell the hash.
+        let untold = |(begun, seq): &(Begun, u64)| {
+            let (decision, _) = by_seq.get(seq)?;
+            let is_untold = decision.kept.is_some() && decision.file_sha256.is_none();
+            begun.bytes.as_ref().filter(|_| is_untold).map(|bytes| sha256_hex(bytes))
+        };
+        let untold: Vec<Option<String>> = claims.iter().map(untold).collect();
         let done: Vec<Done<'_>> = claims
             .iter()
-            .map(|(Begun { claim, bytes, .. }, seq)| {
+            .zip(&untold)
+            .map(|((Begun { claim, bytes, .. }, seq), untold)| {
                 let keep = by_seq.get(seq).and_then(|(decision, _)| {
-                    let sha256 = decision.file_sha256.as_deref();
+                    let sha256 = decision.file_sha256.as_deref().or(untold.as_deref());
                     Some(Keep { place: decision.kept.as_deref()?, sha256, bytes: bytes.as_deref() })
                 });
                 Done { claim, keep }

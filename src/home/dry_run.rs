@@ -7,10 +7,12 @@ use super::batch::blob;
 use super::decided::earlier;
 use super::open::{HomeError, Seams};
 use super::read::{self, View};
+use super::sealed::recognise;
 use crate::admission::lineage::{Lineage, Query};
 use crate::gate::decide::{FILLS_MAX, needs};
 use crate::gate::prepare::{Authentic, Keyring as _, Origin, Unverified};
 use crate::gate::record::{Decision, Event, Record};
+use crate::gate::sealing::is_sealed;
 use crate::gate::{Change, Delivery, Lookups, Prepared, council, decide, prepare};
 use crate::host::keyring::{CachedKeyring, SqliteKeyring};
 use crate::ledger::log::Position;
@@ -182,6 +184,10 @@ impl Trial {
         for store in view.stores() {
             let seen = store.seen(authentic.envelope.source.as_str(), id)?;
             lookups.seen = lookups.seen.or(seen);
+        }
+        if let Some(seen) = lookups.seen.as_mut().filter(|_| is_sealed(&authentic.envelope.action)) {
+            let earlier = view.record(seen.seq)?;
+            recognise(view.disk.as_ref(), seen, &authentic.request_hash, earlier.as_ref())?;
         }
         let needs = needs(request, &view.rulebook);
         if let Some(order_id) = needs.closed_order {

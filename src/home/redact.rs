@@ -1,7 +1,7 @@
 //! Redaction: a line that says so, then the disclosures are deleted. Lines never change, so that every proof holds. What
 //! a crash leaves between the two is finished at the next start.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub const REASON_BYTES_MAX: usize = 1000;
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// The lines: those of one request.
+    /// Lines of the request; the others that hold it too are found from them.
     pub lines: Vec<u64>,
     /// Pointers of the fields; none: all.
     pub fields: Vec<String>,
@@ -77,7 +77,10 @@ impl Home {
             return refused(format!("line {seq} is no decision; only requests have sealed fields"));
         };
         let mut lines = vec![seq];
-        if let (Some(source), Some(id)) = (&decision.source, &decision.request_id)
+        // A refused line may name somebody else's request.
+        let is_of_it = !decision.sealed.is_empty() || decision.metadata.replay_of.is_some();
+        if is_of_it
+            && let (Some(source), Some(id)) = (&decision.source, &decision.request_id)
             && let Some(seen) = self.store.seen(source, id).map_err(HomeError::from)?
         {
             lines.push(seen.seq);
@@ -119,7 +122,11 @@ impl Home {
             return refused(format!("say why in 1 to {REASON_BYTES_MAX} bytes"));
         }
         let mut decisions: Vec<(u64, Decision)> = Vec::new();
+        let mut lines = BTreeSet::new();
         for seq in &asked.lines {
+            lines.extend(self.lines_of_request(*seq)?);
+        }
+        for seq in &lines {
             decisions.push((*seq, self.decision(*seq)?.1));
         }
         decisions.retain(|(_, decision)| !decision.sealed.is_empty());

@@ -17,8 +17,8 @@ use super::court::{Court, SEATS, decision_bytes, opinion, request, speaker, verd
 const ROLES: [&str; 3] = ["Risk Officer", "Code Auditor", "Integration Engineer"];
 
 /// Counts calls down; at the last one the process dies, before or after it is done.
-struct Fuse {
-    calls: AtomicI64,
+pub(super) struct Fuse {
+    pub(super) calls: AtomicI64,
     after: bool,
 }
 
@@ -99,7 +99,7 @@ impl Disk for MortalDisk {
     }
 }
 
-fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
+pub(super) fn mortal(court: &Court, calls: i64, after: bool) -> (Seams, Arc<Fuse>) {
     let fuse = Arc::new(Fuse { calls: AtomicI64::new(calls), after });
     let disk = Arc::new(MortalDisk { disk: Arc::clone(&court.place.disk), fuse: Arc::clone(&fuse) });
     (Seams { disk, ..court.place.seams() }, fuse)
