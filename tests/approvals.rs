@@ -7,6 +7,7 @@ mod common;
 use std::fs;
 
 use common::desk::{Desk, failed, order};
+use common::ledger_files::Files;
 use common::memory_disk::Faults;
 use common::place::drain;
 use serde_json::{Value, json};
@@ -150,6 +151,9 @@ fn denied_and_expired_requests_end_with_their_codes() {
         desk.bar(&mut home, "6800", "6800");
     }
     assert_eq!(orders(&home), 0);
+    // Their lines have no key, no signature and no payload, and are written as their kind is all the same.
+    let report = Files::of(&desk.place).verify(true).unwrap();
+    assert!(report.ok, "{:?}", report.problems);
 }
 
 #[test]

@@ -14,9 +14,11 @@ use common::memory_disk::Faults;
 use common::place::{ORDER, Place, drain};
 use rusqlite::Connection;
 use spoolgate::gate::State;
+use spoolgate::home::rollback::Given;
 use spoolgate::home::{Home, HomeError, read};
 use spoolgate::ledger::LedgerError;
 use spoolgate::wire::code::{Code, Exit};
+use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
 fn agent() -> SignKey {
@@ -274,7 +276,7 @@ fn an_index_that_is_missing_or_foreign() {
 
 /// A ledger restored from a backup, checkpoint and all, under an index that has seen more. Before the index
 /// kept its own place, a snapshot older than the backup hid that: the index answered requests with lines
-/// that are not there.
+/// that are not there. It is refused until a person accepts it.
 #[test]
 fn an_index_ahead_of_its_ledger() {
     for snapshot_too in [false, true] {
@@ -292,7 +294,11 @@ fn an_index_ahead_of_its_ledger() {
         for (path, bytes) in backup {
             place.disk.put(path, &bytes);
         }
-        check_rebuilt(&place, if snapshot_too { "snapshot ahead" } else { "index ahead" });
+        let what = if snapshot_too { "snapshot ahead" } else { "index ahead" };
+        assert_eq!(place.open().err().unwrap().exit(), Exit::LedgerCorrupt, "{what}");
+        let owner = Principal::parse("owner").unwrap();
+        Home::accept_rollback(place.root.path(), place.seams(), &owner, "a backup", &Given::State).unwrap();
+        check_rebuilt(&place, what);
     }
 }
 

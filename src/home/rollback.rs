@@ -141,9 +141,14 @@ impl Home {
             Ok(opened) => opened,
             Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
         };
-        let mut heads = opened.missing;
+        let missing = opened.missing;
+        let mut heads: Vec<Head> = missing.iter().map(|remembered| remembered.head.clone()).collect();
         heads.dedup();
-        if !heads.contains(&given.head) {
+        // Its own signature counts, not that of another that says the same.
+        if !missing
+            .iter()
+            .any(|remembered| (&remembered.from, &remembered.head) == (&given.from, &given.head))
+        {
             return Err(HomeError::NotAllowed(format!(
                 "{} is not to be given up: it lies on this log, was given up before, or is not signed by the key \
                  that this log had at {} lines",

@@ -45,6 +45,9 @@ pub enum LedgerError {
     /// A line that cannot be written.
     #[error("{0}")]
     Line(#[from] LineError),
+    /// Keys that cannot be handed over to.
+    #[error("{0}")]
+    Rotation(String),
     /// A batch that cannot be written.
     #[error("a batch of {0} bytes is longer than {BATCH_BYTES_MAX}")]
     BatchTooLong(u64),
@@ -393,7 +396,8 @@ impl Ledger {
     /// line and what it says.
     ///
     /// # Errors
-    /// [`LedgerError`]; every further call is [`LedgerError::Poisoned`] then.
+    /// [`LedgerError::Rotation`] for keys that cannot be handed over to. After any other, every further call is
+    /// [`LedgerError::Poisoned`].
     pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<(u64, Rotation), LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
@@ -402,6 +406,10 @@ impl Ledger {
         let first = line::render(&start.head, start.seq, start.batch, "segment", &body)?;
         let seq = start.seq.saturating_add(1);
         let rotation = Rotation::sign(order, &self.signer, &next, seq, &leaf_hash(first.as_bytes()));
+        // What no reader would accept must not be written.
+        rotation
+            .check(&self.position.keys, seq, &leaf_hash(first.as_bytes()))
+            .map_err(LedgerError::Rotation)?;
         let rotate = serde_json::to_string(&rotation)
             .map_err(|error| LedgerError::Line(LineError::Body(error.to_string())))?;
         start.keys = Arc::new(next.identity());

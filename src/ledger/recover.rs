@@ -231,7 +231,7 @@ pub struct OpenedBeside {
     /// What recovery found.
     pub found: Found,
     /// The remembered heads up to the one that was given up which are not on it, the smallest first.
-    pub missing: Vec<Head>,
+    pub missing: Vec<Remembered>,
     published: String,
 }
 
@@ -285,7 +285,7 @@ pub fn open_beside(
         }
         RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
     };
-    let missing = missing.into_iter().map(|(remembered, _)| remembered.head).collect();
+    let missing = missing.into_iter().map(|(remembered, _)| remembered).collect();
     Ok(OpenedBeside { ledger, found, missing, published })
 }
 
