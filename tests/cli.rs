@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 86] = [
+const COMMANDS: [&str; 94] = [
     "",
     "approvals",
     "approvals list",
@@ -50,11 +50,19 @@ const COMMANDS: [&str; 86] = [
     "explain",
     "selftest",
     "audit",
+    "audit archive",
+    "audit prune",
     "audit verify",
     "audit tail",
     "audit query",
     "audit export",
     "audit show",
+    "audit rotate",
+    "audit accept-rollback",
+    "audit prove",
+    "audit check-proof",
+    "audit checkpoint",
+    "audit consistency",
     "council",
     "council decide",
     "council brief",

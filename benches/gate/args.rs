@@ -26,11 +26,13 @@ pub enum Section {
     Admission,
     /// Facts of an order, and twenty rules over them.
     Rules,
+    /// Receipts of a log of ten million lines.
+    Receipts,
 }
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 9] = [
+    pub const ALL: [Section; 10] = [
         Section::Stages,
         Section::Rules,
         Section::Drain,
@@ -40,6 +42,7 @@ impl Section {
         Section::Oneshot,
         Section::Council,
         Section::Admission,
+        Section::Receipts,
     ];
 
     /// As on the command line.
@@ -54,6 +57,7 @@ impl Section {
             Section::Council => "council",
             Section::Admission => "admission",
             Section::Rules => "rules",
+            Section::Receipts => "receipts",
         }
     }
 }
@@ -157,6 +161,11 @@ impl Args {
     /// Ledger lines of the large home.
     pub fn lines(&self) -> u64 {
         self.or(self.lines, 1_000_000, 5_000)
+    }
+
+    /// Ledger lines of the log that receipts are made from. It is made once, in target/bench-homes.
+    pub fn receipt_lines(&self) -> u64 {
+        self.or(self.lines, 10_000_000, 20_000)
     }
 
     /// Bytes of the ledger that is verified.

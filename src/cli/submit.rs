@@ -15,12 +15,13 @@ use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::Principal;
 
+use super::audit;
 use super::output::Output;
 
 /// Drop signed files into the spool, as an agent does.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n\nWith --wait the answers are printed, one JSON line each; the exit code is that of the first that is not a success."
+    after_help = "Examples:\n  spoolgate submit r1.json r2.json\n  spoolgate submit r1.json --wait\n  spoolgate submit r1.json --agent trend-bot --wait 5\n  spoolgate submit r1.json --proof=r1.tlog-proof\n\nWith --wait the answers are printed, one JSON line each; the exit code is that of the first that is not a success."
 )]
 pub struct Args {
     /// Signed requests; `-` for standard input.
@@ -32,7 +33,14 @@ pub struct Args {
     /// Wait for the answers, at most so many seconds.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
     wait: Option<u64>,
+    /// Wait, and write the receipt of each answer's ledger line, beside its request or to FILE. Needs the audit
+    /// folder.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
+    proof: Option<Option<PathBuf>>,
 }
+
+/// Seconds to wait where nothing else is said.
+const WAIT_S: u64 = 60;
 
 /// Which version of a file stands somewhere.
 type Version = Option<(u64, i64, i64)>;
@@ -55,10 +63,33 @@ fn is_folder(path: &Path) -> Result<bool> {
 struct Sent {
     answers: Vec<(PathBuf, Version)>,
     shown: String,
+    /// Where its receipt goes.
+    receipt: Option<PathBuf>,
+}
+
+/// Where the receipts go, a file each; none where none is wanted.
+fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
+    let Some(named) = &args.proof else { return Ok(vec![None; args.files.len()]) };
+    if let Some(named) = named {
+        if args.files.len() > 1 {
+            bail!(
+                "--proof=FILE is for one request; with --proof alone, each receipt is written beside its request"
+            );
+        }
+        return Ok(vec![Some(named.clone())]);
+    }
+    let beside = |file: &PathBuf| {
+        if file == Path::new("-") {
+            bail!("a request from standard input has nothing beside it; name a file with --proof=FILE");
+        }
+        Ok(Some(file.with_extension("tlog-proof")))
+    };
+    args.files.iter().map(beside).collect()
 }
 
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let receipts = receipt_files(args)?;
     let agent = args.agent.as_deref().map(Principal::parse).transpose()?;
     let (tmp, dropped, out) = match &agent {
         Some(name) => {
@@ -81,10 +112,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         );
     }
     let mut sent = Vec::new();
-    for file in &args.files {
-        sent.push(drop_file(file, &tmp, &dropped, &out)?);
+    for (file, receipt) in args.files.iter().zip(receipts) {
+        sent.push(Sent { receipt, ..drop_file(file, &tmp, &dropped, &out)? });
     }
-    let Some(seconds) = args.wait else {
+    let Some(seconds) = args.wait.or(args.proof.as_ref().map(|_| WAIT_S)) else {
         if !output.is_json() {
             sent.iter().try_for_each(|sent| {
                 output.line(&format!("submitted {}", super::output::plain(&sent.shown)))
@@ -92,7 +123,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         return Ok(Exit::Success);
     };
-    collect(&sent, Instant::now() + Duration::from_secs(seconds), output)
+    collect(home, &sent, Instant::now() + Duration::from_secs(seconds), output)
 }
 
 fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent> {
@@ -128,7 +159,7 @@ fn drop_file(file: &Path, tmp: &Path, dropped: &Path, out: &Path) -> Result<Sent
             Ok(()) => {
                 fs::remove_file(&hidden).map_err(|source| HomeError::disk(&hidden, source))?;
                 sync_folder(dropped).map_err(|source| HomeError::disk(dropped, source))?;
-                return Ok(Sent { answers, shown: name });
+                return Ok(Sent { answers, shown: name, receipt: None });
             }
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => n += 1,
             Err(error) => {
@@ -148,7 +179,7 @@ fn sync_folder(folder: &Path) -> std::io::Result<()> {
 }
 
 /// Waits for a new version of one of the answer files. Empty and half-written ones are not there yet.
-fn collect(sent: &[Sent], deadline: Instant, output: &Output) -> Result<Exit> {
+fn collect(home: &Path, sent: &[Sent], deadline: Instant, output: &Output) -> Result<Exit> {
     let mut exit = Exit::Success;
     for sent in sent {
         let answer = loop {
@@ -173,8 +204,12 @@ fn collect(sent: &[Sent], deadline: Instant, output: &Output) -> Result<Exit> {
             return Ok(Exit::WaitTimeout);
         };
         output.raw(&answer.to_bytes())?;
+        let receipt = match &sent.receipt {
+            Some(file) => audit::write_receipt(home, &answer.audit_ref, file, deadline, output),
+            None => Exit::Success,
+        };
         if exit == Exit::Success {
-            exit = answer.exit();
+            exit = if answer.exit() == Exit::Success { receipt } else { answer.exit() };
         }
     }
     Ok(exit)

@@ -106,6 +106,11 @@ pub trait Disk: Send + Sync {
     /// Writes bytes that are already there once more at the same place, and syncs the file. After a sync that
     /// failed they can be in memory only, and no later sync would write them.
     fn write_again(&self, path: &Path, offset: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes bytes at a place of a file, which is made if it is not there. Not synced. For caches that several may
+    /// write at once, the same bytes each: a disk that is not asked for those need not do it.
+    fn write_at(&self, _path: &Path, _offset: u64, _bytes: &[u8], _mode: Mode) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes a directory; one that is there is fine.
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()>;
     /// Makes the entries of a directory durable.

@@ -249,6 +249,17 @@ impl Disk for RealDisk {
         file.sync_all()
     }
 
+    fn write_at(&self, path: &Path, offset: u64, bytes: &[u8], mode: Mode) -> io::Result<()> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK;
+        let fd = self.open_at(path, flags, file_mode(mode))?;
+        let stat = stat_of(&rfs::fstat(&fd)?);
+        // A second name of another file is not to be written to.
+        if stat.kind != Kind::File || stat.links != 1 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        File::from(fd).write_all_at(bytes, offset)
+    }
+
     fn create_dir(&self, path: &Path, mode: Mode) -> io::Result<()> {
         let bits = match mode {
             Mode::Private => 0o700,

@@ -4,11 +4,16 @@
 pub mod archive;
 pub mod batches;
 pub mod closed;
+pub mod find;
 pub mod frames;
+pub mod heads;
+pub mod leaves;
 pub mod line;
 pub mod log;
 pub mod note;
 pub mod pieces;
+pub mod proof;
+pub mod prove;
 pub mod prune;
 pub mod recover;
 pub mod rotation;

@@ -181,6 +181,19 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn write_at(&self, path: &Path, offset: u64, bytes: &[u8], _mode: Mode) -> io::Result<()> {
+        if self.file(path).is_err() {
+            self.put(path, b"");
+        }
+        let file = self.file(path)?;
+        let mut file = file.lock().unwrap();
+        let start = usize::try_from(offset).unwrap();
+        let length = file.bytes.len().max(start + bytes.len());
+        file.bytes.resize(length, 0);
+        file.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
     fn create_dir(&self, path: &Path, _mode: Mode) -> io::Result<()> {
         self.inner.lock().unwrap().dirs.insert(path.to_owned());
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use spoolgate::gate::Record;
 use spoolgate::home::HomeError;
 use spoolgate::home::query::{Books, Filter};
@@ -10,6 +10,9 @@ use spoolgate::home::read::real_seams;
 use spoolgate::ledger::batches::Line;
 
 /// Lines that a request of this id, or of this number, is in.
+///
+/// # Errors
+/// Also where there is none and contents were pruned.
 pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
     let mut found: Vec<Line> = Vec::new();
@@ -22,6 +25,13 @@ pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
             found.push(line.clone());
             Ok(())
         })?;
+    }
+    let pruned = books.pruned()?;
+    if found.is_empty() && !pruned.is_empty() {
+        bail!(
+            "it is in no line that is here; the contents of these segments were pruned: {}",
+            pruned.join(", ")
+        );
     }
     found.sort_by_key(|line| line.seq);
     found.dedup_by_key(|line| line.seq);

@@ -281,6 +281,7 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
             "",
             rotation.reason.clone(),
         ),
+        Record::Admin(admin) => row(&admin.by.to_string(), admin.note.clone(), "", admin.reason.clone()),
         Record::Published(published) => {
             row("", format!("answers up to {} are durable", published.up_to), "", String::new())
         }

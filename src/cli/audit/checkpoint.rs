@@ -1,0 +1,39 @@
+//! `audit checkpoint`: the newest head, once it was seen to lie on the log.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use spoolgate::wire::code::Exit;
+
+use super::receipts::{hand_over, open_folder, open_prover, told};
+use crate::cli::output::Output;
+
+/// Of which log.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The audit folder; absent: that of the home.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where the checkpoint is written; absent: standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Prints the checkpoint.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let disk = open_folder(home, args.dir.as_deref())?;
+    let prover = open_prover(&disk)?;
+    let head = prover.newest().map_err(told)?;
+    prover.check_head(&head.checkpoint).map_err(told)?;
+    let (size, root) = (head.checkpoint.size, head.checkpoint.root.to_string());
+    if output.is_json() && args.out.is_none() {
+        let key = head.key.to_string();
+        let origin = &head.checkpoint.origin;
+        output.json(
+            &serde_json::json!({"origin": origin, "size": size, "root": root, "key": key, "checkpoint": head.note}),
+        )?;
+        return Ok(Exit::Success);
+    }
+    hand_over(&head.note, args.out.as_ref(), &format!("head over {size} lines"), output)?;
+    Ok(Exit::Success)
+}

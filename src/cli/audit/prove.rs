@@ -1,0 +1,143 @@
+//! `audit prove`: the receipt of a line.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use spoolgate::ledger::proof::Receipt;
+use spoolgate::ledger::prove::{ProveError, Prover};
+use spoolgate::ledger::{LedgerError, line};
+use spoolgate::wire::code::Exit;
+use spoolgate::wire::ids::RequestId;
+
+use super::receipts::{self, hand_over, open_folder, open_prover, said, told};
+use crate::cli::output::{Output, plain};
+
+/// Which line, under which head.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Number of the line (an answer's auditRef), or id of a request.
+    what: String,
+    /// The audit folder; absent: that of the home.
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Where the receipt is written; absent: standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// An older checkpoint to prove the line under; absent: the newest.
+    #[arg(long, value_name = "FILE")]
+    checkpoint: Option<PathBuf>,
+    /// The line itself, from a copy, where the content of its segment was pruned.
+    #[arg(long, value_name = "FILE")]
+    line: Option<PathBuf>,
+}
+
+/// The line that is meant.
+fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
+    if let Ok(seq) = what.parse() {
+        return Ok(seq);
+    }
+    let nothing = || anyhow::anyhow!("there is no line and no request `{}` in this ledger", plain(what));
+    let id = RequestId::parse(what).map_err(|_| nothing())?;
+    // Within a string it would be written otherwise.
+    let wanted = format!("\"request_id\":\"{id}\"");
+    let finder = memchr::memmem::Finder::new(&wanted);
+    let mut found = Vec::new();
+    let lines = prover.finder().map_err(|error| told(error.into()))?;
+    let looked = lines.each_line(0, size, &mut |seq, bytes| {
+        let by_request = || said(&line::parse(bytes).ok()?).request_id;
+        if finder.find(bytes).is_some() && by_request().as_deref() == Some(what) {
+            found.push(seq);
+        }
+    });
+    match looked {
+        // What is found is found, whatever else was pruned.
+        Err(LedgerError::Pruned(_)) if !found.is_empty() => {}
+        other => other.map_err(|error| told(error.into()))?,
+    }
+    match found.as_slice() {
+        [] => Err(nothing()),
+        [seq] => Ok(*seq),
+        several => {
+            let listed: Vec<String> = several.iter().map(u64::to_string).collect();
+            bail!("request `{}` is in lines {}: name one of them", plain(what), listed.join(", "))
+        }
+    }
+}
+
+/// Time between two looks for a newer checkpoint.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// Writes the receipt of the line that answers a request, once a checkpoint is over it, and says so. The answer stands
+/// whatever comes of this.
+pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, output: &Output) -> Exit {
+    let written = receipt_of_answer(home, seq, deadline).and_then(|receipt| {
+        receipts::write_file(file, &receipt.text())?;
+        output.remark(&format!("receipt of line {seq} written to {}", file.display()));
+        Ok(())
+    });
+    let Err(error) = written else { return Exit::Success };
+    let is_denied = |cause: &(dyn std::error::Error + 'static)| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|e| e.kind() == ErrorKind::PermissionDenied)
+    };
+    let remedy = if error.chain().any(is_denied) {
+        format!("; whoever runs the gate can make it: `spoolgate audit prove {seq}`")
+    } else {
+        format!("; try `spoolgate audit prove {seq}`")
+    };
+    output.remark(&format!("no receipt of line {seq}: {error}{remedy}"));
+    Exit::Storage
+}
+
+/// The checkpoint is published after the answers: it can be a batch behind.
+fn receipt_of_answer(home: &Path, seq: &str, deadline: Instant) -> Result<Receipt> {
+    let seq: u64 = seq.parse().context("the answer's auditRef")?;
+    let disk = open_folder(home, None)?;
+    let prover = open_prover(&disk)?;
+    loop {
+        let head = prover.newest().map_err(told)?;
+        if head.checkpoint.size > seq {
+            return prover.receipt(seq, &head).map_err(told);
+        }
+        if Instant::now() >= deadline {
+            return Err(told(ProveError::NotYet { seq, size: head.checkpoint.size }));
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// Makes the receipt.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let disk = open_folder(home, args.dir.as_deref())?;
+    let prover = open_prover(&disk)?;
+    let head = match &args.checkpoint {
+        Some(path) => receipts::read_head(&prover, path)?,
+        None => prover.newest().map_err(told)?,
+    };
+    let (seq, receipt) = match &args.line {
+        Some(path) => {
+            let bytes = std::fs::read(path).with_context(|| format!("--line `{}`", path.display()))?;
+            let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec();
+            let seq = args.what.parse().context("with --line, name the line by its number")?;
+            (seq, prover.receipt_of(seq, Some(line), &head).map_err(told)?)
+        }
+        None => {
+            let seq = find(&prover, &args.what, head.checkpoint.size)?;
+            (seq, prover.receipt(seq, &head).map_err(told)?)
+        }
+    };
+    let size = head.checkpoint.size;
+    let text = receipt.text();
+    if output.is_json() && args.out.is_none() {
+        let root = head.checkpoint.root.to_string();
+        let key = head.key.to_string();
+        output.json(
+            &serde_json::json!({"seq": seq, "size": size, "root": root, "key": key, "receipt": text}),
+        )?;
+        return Ok(Exit::Success);
+    }
+    let told = format!("receipt of line {seq} under the head over {size} lines");
+    hand_over(&text, args.out.as_ref(), &told, output)?;
+    Ok(Exit::Success)
+}
