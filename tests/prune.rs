@@ -209,7 +209,7 @@ fn proofs_hold_over_what_was_pruned() {
         let prover = Prover::open(disk, audit()).unwrap();
         prover.newest().unwrap()
     };
-    let (early, late) = (7, lines - 20);
+    let (early, late) = (lines / 2, lines - 20);
     let (line, receipt) = {
         let prover = Prover::open(disk, audit()).unwrap();
         let line = prover.finder().unwrap().line(early).unwrap().unwrap();
@@ -312,7 +312,13 @@ fn what_stays_is_checked_byte_by_byte() {
 
 #[test]
 fn pruning_that_is_stopped_anywhere_loses_nothing() {
-    let (place, bot) = four_segments(8);
+    let place = Place::new(8);
+    let bot = place.ask_for_agent_key("k1");
+    for round in 0..3 {
+        ask(&place, &bot, &format!("r{round}"));
+        drain(&mut place.open().unwrap()).unwrap();
+        cut(&place);
+    }
     archive_all(place.disk.as_ref(), 1).unwrap();
     drop(place.open().unwrap());
     let mut steps = 0;

@@ -16,7 +16,7 @@ use spoolgate::wire::time::Time;
 use crate::cli::output::Output;
 
 /// Kinds of lines.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 19] = [
     "genesis",
     "start",
     "stop",
@@ -27,6 +27,7 @@ const KINDS: [&str; 18] = [
     "dead_man",
     "quota",
     "rotate",
+    "admin",
     "proposal",
     "market",
     "input",

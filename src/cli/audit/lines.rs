@@ -10,6 +10,9 @@ use spoolgate::home::read::real_seams;
 use spoolgate::ledger::batches::Line;
 
 /// Lines that a request of this id, or of this number, is in.
+///
+/// # Errors
+/// Also where there is none and contents were pruned.
 pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
     let mut found: Vec<Line> = Vec::new();

@@ -43,17 +43,17 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  spoolgate audit tail\n  spoolgate audit tail -f --action 'order.*' --verdict rejected\n  spoolgate --format json audit tail -n 100 | jq 'select(.kind==\"decision\")'\n\nOf batches that are sealed. Nothing is proved by it: that is `spoolgate audit verify`."
     )]
-    Tail(tail::Args),
+    Tail(Box<tail::Args>),
     /// Look lines up by what they say, the newest last.
     #[command(
         after_help = "Examples:\n  spoolgate audit query --request my-request-id\n  spoolgate audit query --action 'order.*' --verdict rejected --recent 20\n  spoolgate audit query /evidence/audit --from 2026-03-02T00:00:00Z --to 2026-03-03T00:00:00Z\n  spoolgate --format json audit query --check-failed drawdown | jq -r .request_id\n\nIt reads what stands there, of batches that are sealed, and proves nothing: run `spoolgate audit verify` for that."
     )]
-    Query(query::Args),
+    Query(Box<query::Args>),
     /// Write lines out for other programs.
     #[command(
         after_help = "Examples:\n  spoolgate audit export --format csv --out decisions.csv --kind decision\n  spoolgate audit export --format jsonl --from 2026-03-02T00:00:00Z | jq -c .metadata\n\nIn CSV a text that a spreadsheet would take for a formula has ' before it, and control characters are written as \\n. `--format jsonl` gives the lines' own bytes."
     )]
-    Export(export::Args),
+    Export(Box<export::Args>),
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
