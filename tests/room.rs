@@ -32,7 +32,7 @@ use spoolgate::state::{Outstanding, Store, fold};
 use spoolgate::trading;
 use spoolgate::wire::admin::{AdjustAccount, Algorithm, ImportMarket, RevokeKey};
 use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Code;
+use spoolgate::wire::code::{Code, Exit};
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::{Principal, RequestId, Symbol};
 use spoolgate::wire::signing::{SignKey, VerifyKey};
