@@ -261,7 +261,11 @@ fn hostile_archives_end_in_errors() {
     let text = b"{\"prev\":\"x\"}\n".repeat(1000);
     let good = frame(&text);
     let sizes = (size(&good), size(&text));
-    assert_eq!(unpack(&forged(&[good.clone()], &[sizes], 1)).unwrap(), text, "the forger can do it right");
+    assert_eq!(
+        unpack(&forged(std::slice::from_ref(&good), &[sizes], 1)).unwrap(),
+        text,
+        "the forger can do it right"
+    );
 
     let zeros = vec![0; 256 * 1024 * 1024];
     let bomb = frame(&zeros);
@@ -270,19 +274,22 @@ fn hostile_archives_end_in_errors() {
     let mut skippable = vec![0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0, 1, 2, 3, 4];
     skippable.extend(&good);
     let cases: Vec<(&str, Vec<u8>)> = vec![
-        ("a bomb that says so", forged(&[bomb.clone()], &[(size(&bomb), size(&zeros))], 1)),
-        ("a bomb that lies", forged(&[bomb.clone()], &[(size(&bomb), 1024 * 1024)], 1)),
-        ("a longer frame than told", forged(&[good.clone()], &[(sizes.0, sizes.1 - 1)], 1)),
-        ("a shorter frame than told", forged(&[good.clone()], &[(sizes.0, sizes.1 + 1)], 1)),
-        ("an empty frame", forged(&[good.clone()], &[(sizes.0, 0)], 1)),
-        ("no checksum", forged(&[unchecked.clone()], &[(size(&unchecked), sizes.1)], 1)),
-        ("two frames for one", forged(&[two.clone()], &[(size(&two), sizes.1)], 1)),
-        ("a frame behind a skippable one", forged(&[skippable.clone()], &[(size(&skippable), sizes.1)], 1)),
-        ("entries too many", forged(&[good.clone()], &[sizes, sizes], 2)),
-        ("a count without entries", forged(&[good.clone()], &[sizes], u32::MAX)),
+        ("a bomb that says so", forged(std::slice::from_ref(&bomb), &[(size(&bomb), size(&zeros))], 1)),
+        ("a bomb that lies", forged(std::slice::from_ref(&bomb), &[(size(&bomb), 1024 * 1024)], 1)),
+        ("a longer frame than told", forged(std::slice::from_ref(&good), &[(sizes.0, sizes.1 - 1)], 1)),
+        ("a shorter frame than told", forged(std::slice::from_ref(&good), &[(sizes.0, sizes.1 + 1)], 1)),
+        ("an empty frame", forged(std::slice::from_ref(&good), &[(sizes.0, 0)], 1)),
+        ("no checksum", forged(std::slice::from_ref(&unchecked), &[(size(&unchecked), sizes.1)], 1)),
+        ("two frames for one", forged(std::slice::from_ref(&two), &[(size(&two), sizes.1)], 1)),
+        (
+            "a frame behind a skippable one",
+            forged(std::slice::from_ref(&skippable), &[(size(&skippable), sizes.1)], 1),
+        ),
+        ("entries too many", forged(std::slice::from_ref(&good), &[sizes, sizes], 2)),
+        ("a count without entries", forged(std::slice::from_ref(&good), &[sizes], u32::MAX)),
         ("a count of nothing", forged(&[], &[], 0)),
-        ("frames that end elsewhere", forged(&[good.clone()], &[(sizes.0 - 1, sizes.1)], 1)),
-        ("a packed size beyond all bounds", forged(&[good.clone()], &[(u32::MAX, sizes.1)], 1)),
+        ("frames that end elsewhere", forged(std::slice::from_ref(&good), &[(sizes.0 - 1, sizes.1)], 1)),
+        ("a packed size beyond all bounds", forged(std::slice::from_ref(&good), &[(u32::MAX, sizes.1)], 1)),
         ("a million times 1 MiB", forged(&[], &vec![(0, 1024 * 1024); 1_000_000], 1_000_000)),
         (
             "16 GiB in small frames",
