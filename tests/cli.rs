@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 88] = [
+const COMMANDS: [&str; 92] = [
     "",
     "approvals",
     "approvals list",
@@ -50,9 +50,13 @@ const COMMANDS: [&str; 88] = [
     "explain",
     "selftest",
     "audit",
+    "audit archive",
+    "audit prune",
     "audit verify",
     "audit tail",
     "audit show",
+    "audit rotate",
+    "audit accept-rollback",
     "audit prove",
     "audit check-proof",
     "audit checkpoint",

@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 18] = [
+pub const KINDS: [&str; 19] = [
     "genesis",
     "start",
     "stop",
@@ -29,6 +29,7 @@ pub const KINDS: [&str; 18] = [
     "segment",
     "proposal",
     "rotate",
+    "admin",
 ];
 
 /// Bytes as a line; bytes behind a first one below 32 as the body of that kind of line.

@@ -72,6 +72,9 @@ fn lines() -> Vec<Vec<u8>> {
     }
     let event = br#"{"timestamp":"2026-03-02T12:00:00.000Z","note":"n","changes":[{"HaltFile":{"present":true}},{"ClockAccepted":{}},{"ClockFaulted":{"from":"2026-03-02T12:00:00.000Z","to":"2026-03-01T12:00:00.000Z"}},{"RulebookFaulted":{"fault":"f"}},{"HaltSet":{"principal":"bot","halt":{"by":"owner","at":"2026-03-02T12:00:00.000Z","reason":"r"}}},{"HaltCleared":{}},{"KeyEnds":{"key_id":"k","at":"2026-03-02T12:00:00.000Z"}}]}"#;
     seeds.extend((1..7).map(|kind| with(kind, event)));
+    let rotate = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner","reason":"r","log_key":"l","seal_key":"s","old_log_sig":"a","old_seal_sig":"b","new_log_sig":"c"}"#;
+    let admin = br#"{"timestamp":"2026-03-02T12:00:00.000Z","by":"owner","reason":"r","note":"n","changes":[{"HeadsGivenUp":{"heads":[{"size":9,"root":"r"}],"resumed_from":{"size":5,"root":"r"}}}]}"#;
+    seeds.extend([with(number("rotate"), rotate), with(number("admin"), admin)]);
     seeds
 }
 

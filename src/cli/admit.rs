@@ -10,10 +10,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use spoolgate::admission::Receipt;
+use spoolgate::home::HomeError;
 use spoolgate::home::open::read_genesis;
 use spoolgate::home::read::real_seams;
 use spoolgate::ledger::note::VerifierKey;
-use spoolgate::ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded};
+use spoolgate::ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded, TokenError};
+use spoolgate::ledger::{recover, segment};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::{DomainPart, Principal};
@@ -186,16 +188,41 @@ fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exi
     })
 }
 
-/// The key of the log and its origin.
-fn log_key(home: &Path, given: Option<&str>) -> Result<(VerifierKey, String)> {
+/// The keys of the log, newest first, each with the line before which it ended.
+fn log_keys(home: &Path, given: Option<&str>) -> Result<Vec<(VerifierKey, u64)>> {
     if let Some(text) = given {
-        let key: VerifierKey = text.parse().context("--log-key")?;
-        let origin = key.name().to_owned();
-        return Ok((key, origin));
+        return Ok(vec![(text.parse().context("--log-key")?, u64::MAX)]);
     }
-    let genesis = read_genesis(home, real_seams(home)?.disk.as_ref())?;
-    let key = genesis.log_key.parse().context("the log key in the ledger's first line")?;
-    Ok((key, genesis.origin))
+    let disk = real_seams(home)?.disk;
+    // Says whether there is a ledger at all.
+    read_genesis(home, disk.as_ref())?;
+    let keys =
+        recover::keys_over_time(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
+    let ends = keys.all().iter().skip(1).map(|from| from.line).chain([u64::MAX]);
+    let mut keys: Vec<(VerifierKey, u64)> =
+        keys.all().iter().map(|from| from.keys.log_key.clone()).zip(ends).collect();
+    keys.reverse();
+    Ok(keys)
+}
+
+/// What one of the keys verifies. A token is issued when its line is decided, or made again later: not under a key
+/// that had ended by then.
+fn verify_under(keys: &[(VerifierKey, u64)], bytes: &[u8]) -> std::result::Result<Forwarded, TokenError> {
+    let mut newest = None;
+    for (key, end) in keys {
+        match token::verify_forwarded(bytes, key, key.name()) {
+            Ok(forwarded) => {
+                let line = forwarded.claim.receipt_id.strip_prefix("r-").and_then(|seq| seq.parse().ok());
+                if line.is_some_and(|line: u64| line < *end) || *end == u64::MAX {
+                    return Ok(forwarded);
+                }
+            }
+            Err(error) => {
+                newest.get_or_insert(error);
+            }
+        }
+    }
+    Err(newest.unwrap_or_else(|| TokenError::Shape("the log has no key".to_owned())))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
@@ -211,9 +238,9 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
-    let (key, origin) = log_key(home, args.log_key.as_deref())?;
-    let verified = token::verify_forwarded(&read(&args.file)?, &key, &origin);
-    match verified {
+    let keys = log_keys(home, args.log_key.as_deref())?;
+    let origin = keys.first().map(|(key, _)| key.name().to_owned()).unwrap_or_default();
+    match verify_under(&keys, &read(&args.file)?) {
         Ok(forwarded) => {
             print_genuine(&forwarded, &origin, output)?;
             Ok(Exit::Success)

@@ -271,6 +271,7 @@ pub fn record(record: &Record) -> (String, &'static str) {
             (format!("answers up to line {} are on disk", published.up_to), "recorded")
         }
         Record::Genesis(genesis) => (format!("the log {} begins", genesis.origin), "recorded"),
+        Record::Admin(admin) => (format!("{}, by {}: {}", admin.note, admin.by, admin.reason), "recorded"),
         Record::Rotate(rotation) => {
             let Rotation { by, reason, log_key, .. } = rotation;
             (format!("{by} rotated the log's keys, the new one is {log_key}: {reason}"), "recorded")

@@ -58,7 +58,7 @@ pub fn random_name() -> Result<String> {
 /// was claimed is decided at the next start.
 pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/local/in");
-    if !folder.is_dir() && home.join(segment::path(1)).is_file() {
+    if !folder.is_dir() && segment::is_log(&home.join(segment::AUDIT_DIR)) {
         // A home without its empty folders, as from a copy or an archive, is a home.
         layout::make_folders(real_seams(home)?.disk.as_ref())
             .map_err(|source| HomeError::disk(home, source))?;

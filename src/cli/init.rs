@@ -51,7 +51,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let home = args.dir.as_deref().unwrap_or(home);
-    if home.join(segment::path(1)).exists() {
+    if segment::is_log(&home.join(segment::AUDIT_DIR)) {
         bail!("`{}` has a ledger already; a home is made once", home.display());
     }
     if home.join(KEYRING_FILE).exists() {

@@ -12,6 +12,7 @@ use super::rates::Bucket;
 use super::state::Change;
 use crate::admission::Receipt;
 use crate::admission::receipt::Verdict;
+use crate::ledger::heads::GivenUp;
 use crate::ledger::rotation::Rotation;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
@@ -628,6 +629,22 @@ impl Decision {
     }
 }
 
+/// Body of an `admin` line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Admin {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// The person.
+    pub by: Principal,
+    /// Why, in the person's words.
+    pub reason: String,
+    /// What was done.
+    pub note: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
 /// Any line but the ledger's own (`segment`, `seal`).
 #[derive(Clone, Debug)]
 pub enum Record {
@@ -653,6 +670,8 @@ pub enum Record {
     Proposal(Event),
     /// `rotate`: the log's own keys were handed over.
     Rotate(Rotation),
+    /// `admin`: what a person did to the ledger's folder, under the lock.
+    Admin(Admin),
     /// `published`.
     Published(Published),
     /// `market`.
@@ -682,6 +701,7 @@ impl Record {
             Record::Quota(_) => "quota",
             Record::Proposal(_) => "proposal",
             Record::Rotate(_) => "rotate",
+            Record::Admin(_) => "admin",
             Record::Published(_) => "published",
             Record::Market(_) => "market",
             Record::Input(_) | Record::AdmissionInput(_) => "input",
@@ -693,6 +713,14 @@ impl Record {
     /// Whether it gives instructions to a bridge.
     pub fn instructs(&self) -> bool {
         super::outbox::instructs(self.changes())
+    }
+
+    /// What it says was given up by accepting rollbacks.
+    pub fn given_up(&self) -> impl Iterator<Item = &GivenUp> {
+        self.changes().iter().filter_map(|change| match change {
+            Change::HeadsGivenUp(given_up) => Some(given_up),
+            _ => None,
+        })
     }
 
     /// Whether the index remembers where the line stands: answers, cases, instructions and rules are made again from it.
@@ -719,6 +747,7 @@ impl Record {
             | Record::Quota(body)
             | Record::Proposal(body) => serde_json::to_string(body),
             Record::Rotate(body) => serde_json::to_string(body),
+            Record::Admin(body) => serde_json::to_string(body),
             Record::Published(body) => serde_json::to_string(body),
             Record::Market(body) => serde_json::to_string(body),
             Record::Input(body) => serde_json::to_string(body),
@@ -749,6 +778,7 @@ impl Record {
             "quota" => Record::Quota(read(body)?),
             "proposal" => Record::Proposal(read(body)?),
             "rotate" => Record::Rotate(read(body)?),
+            "admin" => Record::Admin(read(body)?),
             "published" => Record::Published(read(body)?),
             "market" => Record::Market(read(body)?),
             "input" => match read(body) {
@@ -778,6 +808,7 @@ impl Record {
             | Record::Quota(body)
             | Record::Proposal(body) => body.timestamp,
             Record::Rotate(body) => body.timestamp,
+            Record::Admin(body) => body.timestamp,
             Record::Published(body) => body.timestamp,
             Record::Market(body) => body.timestamp,
             Record::Input(body) => body.timestamp,
@@ -801,6 +832,7 @@ impl Record {
             | Record::Quota(body)
             | Record::Proposal(body) => &body.changes,
             Record::Rotate(_) | Record::Published(_) => &[],
+            Record::Admin(body) => &body.changes,
             Record::Market(body) => &body.changes,
             Record::Input(body) => &body.changes,
             Record::AdmissionInput(body) => &body.changes,

@@ -11,6 +11,7 @@ use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
+use crate::ledger::heads::{GivenUp, Head};
 use crate::rules::rule::Entries;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
@@ -47,6 +48,9 @@ pub struct State {
     pub proposals: ProposalsState,
     /// Entries of sets that came in while the gate ran: approved or granted.
     pub entries: Entries,
+    /// Heads of this log that people gave up: an older copy of it was gone on with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_up: Vec<Head>,
 }
 
 /// What is kept of admission in memory; the trees are in the index.
@@ -208,6 +212,8 @@ pub enum Change {
         /// File, line and what is wrong.
         fault: String,
     },
+    /// A person went on with an older copy of the log.
+    HeadsGivenUp(GivenUp),
 }
 
 /// A ledger line that does not fit the state before it.
@@ -241,6 +247,7 @@ impl State {
             Change::DeadMan(change) => self.dead_man.apply(change),
             Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
             Change::Proposal(change) => self.proposals.apply(change),
+            Change::HeadsGivenUp(given_up) => self.given_up.extend(given_up.heads.iter().cloned()),
             Change::KeyAdded(record) => {
                 self.keys.insert(record.key_id.clone(), record.clone());
             }

@@ -9,6 +9,8 @@ use super::absence::Absence;
 use super::asking::Asking;
 use super::elsewhere::Elsewhere;
 use super::notify::Notifying;
+use super::rollback;
+use super::rotation::Pairs;
 use super::rulebook::{self, Watched};
 use crate::gate::council::RoleAnswer;
 use crate::gate::record::{Event, Genesis, Record};
@@ -17,8 +19,9 @@ use crate::gate::{Change, State, outbox};
 use crate::host::clock::Clock;
 use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
-use crate::host::keyring::{CachedKeyring, KeyringError, LogKeys, SqliteKeyring};
+use crate::host::keyring::{CachedKeyring, KeyringError, SqliteKeyring};
 use crate::host::lock::{self, HomeLock};
+use crate::ledger::heads::{Heads, Remembered};
 use crate::ledger::log::{self, Position};
 use crate::ledger::recover::{self, Found};
 use crate::ledger::scan::SealedLine;
@@ -92,6 +95,9 @@ pub enum HomeError {
     /// What is asked cannot be told until a gate has run.
     #[error("{0}")]
     Unsettled(String),
+    /// Who asked may not, or not so.
+    #[error("{0}")]
+    NotAllowed(String),
     /// There is no home here.
     #[error("`{0}` is not a home; run `spoolgate init` first, or name the home with --home")]
     NotAHome(PathBuf),
@@ -113,9 +119,11 @@ impl HomeError {
         match self {
             HomeError::Busy(_) | HomeError::Unsettled(_) => Exit::Busy,
             HomeError::Ledger(LedgerError::Corrupt(_)) | HomeError::Record(_) => Exit::LedgerCorrupt,
-            HomeError::Rulebook(_) | HomeError::NoPerson(_) | HomeError::Key(_) | HomeError::NotAHome(_) => {
-                Exit::Malformed
-            }
+            HomeError::Rulebook(_)
+            | HomeError::NoPerson(_)
+            | HomeError::NotAllowed(_)
+            | HomeError::Key(_)
+            | HomeError::NotAHome(_) => Exit::Malformed,
             _ => Exit::Storage,
         }
     }
@@ -266,15 +274,21 @@ struct Kept {
 }
 
 /// The lines of a log folded, as far as they were read.
-struct Folded {
+pub(super) struct Folded {
     state: State,
     outstanding: Outstanding,
-    failure: Option<HomeError>,
+    /// Why a line could not be folded.
+    pub(super) failure: Option<HomeError>,
     lines: u64,
 }
 
 impl Folded {
-    fn line(&mut self, store: &Store, line: &SealedLine) -> io::Result<()> {
+    /// Nothing yet, on top of this.
+    pub(super) fn from(state: State, outstanding: Outstanding) -> Folded {
+        Folded { state, outstanding, failure: None, lines: 0 }
+    }
+
+    pub(super) fn line(&mut self, store: &Store, line: &SealedLine) -> io::Result<()> {
         self.lines += 1;
         if let Err(error) = self.try_line(store, line) {
             // The scan speaks io::Error; the reason itself is kept here.
@@ -316,11 +330,12 @@ impl Home {
 
     fn open_for(root: &Path, seams: Seams, hold: Hold) -> Result<Home, HomeError> {
         let (lock, genesis) = Home::lock(root, &seams)?;
+        super::pruning::demand_state(root, seams.disk.as_ref())?;
         Home::assemble(root, seams, Home::parts(root, lock, hold)?, &genesis.origin)
     }
 
     /// Takes the lock and makes the folders that are missing.
-    fn lock(root: &Path, seams: &Seams) -> Result<(Option<HomeLock>, Genesis), HomeError> {
+    pub(super) fn lock(root: &Path, seams: &Seams) -> Result<(Option<HomeLock>, Genesis), HomeError> {
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
@@ -335,7 +350,7 @@ impl Home {
     }
 
     /// The parts of a home on disk.
-    fn parts(root: &Path, lock: Option<HomeLock>, hold: Hold) -> Result<Parts, HomeError> {
+    pub(super) fn parts(root: &Path, lock: Option<HomeLock>, hold: Hold) -> Result<Parts, HomeError> {
         Ok(Parts {
             rules: Arc::new(RuleFolder::of(root)),
             keyring: SqliteKeyring::open(root, false)?,
@@ -350,16 +365,19 @@ impl Home {
     /// [`HomeError`].
     pub fn assemble(root: &Path, seams: Seams, parts: Parts, origin: &str) -> Result<Home, HomeError> {
         let Parts { rules, keyring, store, lock } = parts;
-        let keys = keyring.log_keys()?;
-        let mut home = match roll_forward(&seams, &store, origin, &keys, true) {
+        let pairs = Pairs::of(&keyring)?;
+        let mut heads = rollback::beside_index(seams.disk.as_ref(), &store)?;
+        let mut home = match roll_forward(&seams, &store, origin, &pairs, heads.clone(), true) {
             // That lines do not fit the snapshot is told of the ledger only if they do not fit each other.
             Err(
                 HomeError::Ledger(LedgerError::NotOnLog)
                 | HomeError::Store(StoreError::Damaged(_))
                 | HomeError::Record(_),
             ) => {
-                store.clear()?;
-                let forward = roll_forward(&seams, &store, origin, &keys, false)?;
+                super::pruning::demand_contents(seams.disk.as_ref())?;
+                // An index that was at a head of this log which the log does not have is not made again over it.
+                heads.extend(rollback::of_index(&store));
+                let forward = roll_forward(&seams, &store, origin, &pairs, heads, false)?;
                 let mut home = Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?;
                 home.index_was_elsewhere = true;
                 home
@@ -372,8 +390,9 @@ impl Home {
             // ledger is, and reading all of it says where.
             Err(HomeError::Store(StoreError::Damaged(_))) => {
                 let Home { root, seams, keyring, store, rules, events, found, _lock: lock, .. } = home;
-                store.clear()?;
-                let forward = roll_forward(&seams, &store, origin, &keys, false)?;
+                super::pruning::demand_contents(seams.disk.as_ref())?;
+                let forward =
+                    roll_forward(&seams, &store, origin, &pairs, rollback::of_index(&store), false)?;
                 let parts = Parts { rules, keyring: keyring.into_inner(), store, lock };
                 home = Home::over(&root, seams, parts, forward)?;
                 home.events = events;
@@ -383,13 +402,14 @@ impl Home {
             }
             other => other?,
         }
+        pairs.settle(home.keyring(), &home.ledger)?;
         let now = home.ledger_now();
         let rules = home.look_at_rules(now, true)?;
         home.events.extend(rules);
         Ok(home)
     }
 
-    fn over(
+    pub(super) fn over(
         root: &Path,
         seams: Seams,
         parts: Parts,
@@ -599,12 +619,13 @@ fn roll_forward(
     seams: &Seams,
     store: &Store,
     origin: &str,
-    keys: &LogKeys,
+    pairs: &Pairs,
+    remembered: Vec<Remembered>,
     use_snapshot: bool,
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Reading is part of it: each read outside of a transaction locks and unlocks the index anew.
     store.begin()?;
-    match roll_forward_within(seams, store, origin, keys, use_snapshot) {
+    match roll_forward_within(seams, store, origin, pairs, remembered, use_snapshot) {
         Ok(forward) => {
             store.commit()?;
             Ok(forward)
@@ -620,12 +641,13 @@ fn roll_forward_within(
     seams: &Seams,
     store: &Store,
     origin: &str,
-    keys: &LogKeys,
+    pairs: &Pairs,
+    remembered: Vec<Remembered>,
     use_snapshot: bool,
 ) -> Result<(Ledger, Found, Folded), HomeError> {
-    // Only a damaged genesis line names a log that cannot have one.
-    let signer = super::layout::log_signer(origin, keys)
-        .map_err(|error| HomeError::Record(format!("the first line: {error}")))?;
+    if !use_snapshot {
+        store.clear_within()?;
+    }
     let snapshot = if use_snapshot { store.snapshot()? } else { None };
     let tip = store.tip()?;
     let anchored = snapshot.as_ref().map(|snapshot| &snapshot.position);
@@ -645,8 +667,9 @@ fn roll_forward_within(
         }
         None => (None, State::default(), Outstanding::new()),
     };
-    let mut folded = Folded { state, outstanding, failure: None, lines: 0 };
-    let opened = recover::open(Arc::clone(&seams.disk), signer, anchor, &mut |line| folded.line(store, line));
+    let known = pairs.known(origin, Heads { remembered, given_up: state.given_up.clone() })?;
+    let mut folded = Folded::from(state, outstanding);
+    let opened = recover::open(Arc::clone(&seams.disk), known, anchor, &mut |line| folded.line(store, line));
     let (ledger, found) = match opened {
         Ok(opened) => opened,
         Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
@@ -667,6 +690,7 @@ impl Home {
         let path = root.join(STATE_FILE);
         // One lock throughout: a gate that came in between would go on with an index that is removed under it.
         let (lock, genesis) = Home::lock(root, &seams)?;
+        super::pruning::demand_contents(seams.disk.as_ref())?;
         let before = if path.exists() {
             let opened = Home::parts(root, None, Hold::Long)
                 .and_then(|parts| Home::assemble(root, seams.clone(), parts, &genesis.origin));

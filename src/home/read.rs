@@ -14,6 +14,7 @@ use crate::gate::proposals::{Change as Step, Proposed};
 use crate::gate::record::Genesis;
 use crate::gate::{Change, Record, State};
 use crate::host::disk::Disk;
+use crate::ledger::LedgerError;
 use crate::ledger::log::{self, CHECKPOINT_FILE, Position};
 use crate::ledger::recover;
 use crate::ledger::rotation::LogIdentity;
@@ -151,7 +152,11 @@ impl View {
             let newest = if only_pending { store.pending_proposals() } else { store.newest_proposals(limit) };
             ids.extend(newest?);
         }
-        let newest = ids.into_iter().rev().filter_map(|id| self.proposal(id).transpose());
+        let newest = ids.into_iter().rev().filter_map(|id| match self.proposal(id) {
+            // It was decided on long ago; asked for by its id, it says what to bring back.
+            Err(HomeError::Ledger(LedgerError::Pruned(_))) => None,
+            other => other.transpose(),
+        });
         let is_shown = |found: &Result<(ProposalRow, Proposed), HomeError>| {
             let waits = |row: &ProposalRow| row.standing == Standing::Pending;
             !only_pending || found.as_ref().map_or(true, |(row, _)| waits(row))

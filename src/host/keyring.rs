@@ -16,6 +16,11 @@ use crate::wire::signing::{SignKey, VerifyKey, hex};
 /// Path of the keyring below the home.
 pub const KEYRING_FILE: &str = "state/keyring.db";
 
+/// Rows of the keys in force: of checkpoints, of seals.
+const LOG_KEYS: (&str, &str) = ("log", "seal");
+/// Rows of the keys that a rotation is about to bring into force.
+const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
+
 /// What went wrong with the keyring.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyringError {
@@ -188,13 +193,63 @@ impl SqliteKeyring {
     /// # Errors
     /// [`KeyringError::NoLogKeys`] if they are not there.
     pub fn log_keys(&self) -> Result<LogKeys, KeyringError> {
-        let sql = "SELECT (SELECT seed FROM log_keys WHERE name = 'log'), (SELECT seed FROM log_keys WHERE name = 'seal')";
+        self.log_keys_named(LOG_KEYS)?.ok_or(KeyringError::NoLogKeys)
+    }
+
+    /// Those that a rotation is about to bring into force, or was when it ended early.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn pending_log_keys(&self) -> Result<Option<LogKeys>, KeyringError> {
+        self.log_keys_named(PENDING_LOG_KEYS)
+    }
+
+    fn log_keys_named(&self, (log, seal): (&str, &str)) -> Result<Option<LogKeys>, KeyringError> {
+        let sql =
+            "SELECT (SELECT seed FROM log_keys WHERE name = ?1), (SELECT seed FROM log_keys WHERE name = ?2)";
         let (log, seal): (Option<Vec<u8>>, Option<Vec<u8>>) =
-            self.database.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let seed = |bytes: Option<Vec<u8>>| {
-            bytes.and_then(|bytes| bytes.try_into().ok()).ok_or(KeyringError::NoLogKeys)
-        };
-        Ok(LogKeys { log_seed: seed(log)?, seal_seed: seed(seal)? })
+            self.database.query_row(sql, [log, seal], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let seed = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| bytes.try_into().ok());
+        Ok(seed(log).zip(seed(seal)).map(|(log_seed, seal_seed)| LogKeys { log_seed, seal_seed }))
+    }
+
+    /// Keeps keys that a rotation is about to bring into force, durably, in place of any such.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn set_pending_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
+        let (log, seal) = PENDING_LOG_KEYS;
+        Ok(self
+            .database
+            .execute(
+                "INSERT OR REPLACE INTO log_keys (name, seed) VALUES (?1, ?2), (?3, ?4)",
+                params![log, keys.log_seed.as_slice(), seal, keys.seal_seed.as_slice()],
+            )
+            .map(drop)?)
+    }
+
+    /// Makes the pending keys the log's own, in place of the old ones, whose bytes in the file are overwritten.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn promote_pending_log_keys(&self) -> Result<(), KeyringError> {
+        Ok(self.database.execute_batch(
+            "PRAGMA secure_delete = ON;
+             BEGIN;
+             UPDATE log_keys SET seed = zeroblob(32) WHERE name IN ('log', 'seal');
+             DELETE FROM log_keys WHERE name IN ('log', 'seal');
+             UPDATE log_keys SET name = substr(name, 6) WHERE name IN ('next-log', 'next-seal');
+             COMMIT;",
+        )?)
+    }
+
+    /// Forgets keys of a rotation that never was.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn drop_pending_log_keys(&self) -> Result<(), KeyringError> {
+        let (log, seal) = PENDING_LOG_KEYS;
+        Ok(self.database.execute("DELETE FROM log_keys WHERE name IN (?1, ?2)", [log, seal]).map(drop)?)
     }
 }
 

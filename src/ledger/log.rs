@@ -86,6 +86,10 @@ pub struct Position {
     pub frontier: Frontier,
     /// The keys in force there.
     pub keys: Arc<LogIdentity>,
+    /// Leaf hash of the line before the last seal; zeros at the very beginning.
+    pub before_seal: Hash,
+    /// Signature of the last seal, base64: with it, this place is a head that can be shown to be this log's.
+    pub seal_sig: String,
 }
 
 /// [`Position`] as stored.
@@ -103,6 +107,8 @@ pub struct StoredPosition {
     edge: Vec<String>,
     log_key: String,
     seal_key: String,
+    before_seal: String,
+    seal_sig: String,
 }
 
 impl Position {
@@ -119,7 +125,15 @@ impl Position {
             root: Hash::ZERO,
             frontier: Frontier::default(),
             keys: Arc::new(keys),
+            before_seal: Hash::ZERO,
+            seal_sig: String::new(),
         }
+    }
+
+    /// The last seal; none before the first line.
+    pub fn seal(&self) -> Option<Seal> {
+        let size = self.seq.checked_sub(1)?;
+        Some(Seal { size, root: self.root.to_string(), sig: self.seal_sig.clone() })
     }
 
     /// As stored.
@@ -136,6 +150,8 @@ impl Position {
             edge: self.frontier.to_hex_list(),
             log_key: self.keys.log_key.to_string(),
             seal_key: self.keys.seal_key_hex(),
+            before_seal: self.before_seal.to_string(),
+            seal_sig: self.seal_sig.clone(),
         }
     }
 
@@ -156,6 +172,8 @@ impl Position {
             root: Hash::from_hex(&stored.root)?,
             frontier: Frontier::from_parts(stored.seq, edge)?,
             keys: Arc::new(keys),
+            before_seal: Hash::from_hex(&stored.before_seal)?,
+            seal_sig: stored.seal_sig.clone(),
         })
     }
 }
@@ -485,8 +503,10 @@ fn render_batch(
     }
     let root = after.frontier.root();
     let seal = Seal::sign(&signer.seal, &signer.origin, after.seq, &root, &after.head);
+    after.before_seal = after.head;
     push(&mut after, "seal", &seal.body())?;
     after.root = root;
+    after.seal_sig = seal.sig;
     after.batch += 1;
     let total = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
     if total > BATCH_BYTES_MAX {

@@ -5,6 +5,7 @@ pub mod archive;
 pub mod closed;
 pub mod find;
 pub mod frames;
+pub mod heads;
 pub mod leaves;
 pub mod line;
 pub mod log;

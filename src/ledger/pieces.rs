@@ -6,6 +6,7 @@ use std::io;
 use std::sync::mpsc;
 use std::thread;
 
+use super::heads::{self, Head};
 use super::line::{self, LINE_BYTES_MAX, LineError};
 use super::rotation::LogIdentity;
 use super::seal::Seal;
@@ -44,6 +45,8 @@ pub struct Seen {
     pub place: Place,
     /// What it says if it is a seal.
     pub seal: Option<SeenSeal>,
+    /// Heads of this log that it gives up.
+    pub given_up: Vec<Head>,
 }
 
 /// A seal as it was found.
@@ -242,6 +245,7 @@ fn look(offset: u64, bytes: &[u8], keys: &LogIdentity, strict: bool) -> Result<S
             _ => Place::Inside,
         },
         seal,
+        given_up: if line.kind == "admin" { heads::given_up(&line.body()) } else { Vec::new() },
     })
 }
 

@@ -10,6 +10,7 @@ use super::leaves::Leaves;
 use super::line;
 use super::note::{self, Checkpoint, NOTE_BYTES_MAX, NoteError, VerifierKey};
 use super::proof::{self, Extension, ProofError, Receipt};
+use super::recover::keys_over_time;
 use super::rotation::Timeline;
 use super::seal::Seal;
 use super::tree::{Hash, leaf_hash, verify_consistency, verify_inclusion};
@@ -105,7 +106,7 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// [`ProveError`].
     pub fn open(disk: &'a dyn Disk, dir: &'a Path) -> Result<Prover<'a>, ProveError> {
-        let keys = Finder::open(disk, dir)?.keys()?;
+        let keys = keys_over_time(disk, dir)?;
         Ok(Prover { disk, dir, keys })
     }
 
@@ -153,7 +154,11 @@ impl<'a> Prover<'a> {
     /// [`ProveError`].
     pub fn check_head(&self, head: &Checkpoint) -> Result<(), ProveError> {
         let (size, root) = (head.size, head.root);
-        let sealed = self.finder()?.line(size)?.and_then(|bytes| sealed_root(&bytes));
+        let sealed = match self.finder()?.line(size) {
+            // Which of the lines were seals nobody knows any more; the root over their hashes says enough.
+            Err(LedgerError::Pruned(_)) => Some(root),
+            found => found?.and_then(|bytes| sealed_root(&bytes)),
+        };
         match sealed {
             None => return Err(ProveError::OffLog { size, root }),
             Some(sealed) if sealed != root => return Err(ProveError::Fork { size, signed: root, sealed }),
@@ -168,8 +173,15 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// [`ProveError`].
     pub fn receipt(&self, seq: u64, head: &Head) -> Result<Receipt, ProveError> {
+        self.receipt_of(seq, self.finder()?.line(seq)?, head)
+    }
+
+    /// The same of a line that is brought along, without its LF, as its segment's content may have been pruned.
+    ///
+    /// # Errors
+    /// [`ProveError`]; [`ProveError::Damaged`] for a line that is not this one.
+    pub fn receipt_of(&self, seq: u64, line: Option<Vec<u8>>, head: &Head) -> Result<Receipt, ProveError> {
         let Checkpoint { size, root, .. } = head.checkpoint;
-        let line = self.finder()?.line(seq)?;
         if seq >= size {
             return Err(if line.is_some() {
                 ProveError::NotYet { seq, size }

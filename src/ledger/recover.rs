@@ -7,10 +7,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::heads::{Beside, Head, Heads, Remembered};
+use super::line;
 use super::log::{CHECKPOINT_FILE, Ledger, LedgerError, LogSigner, Position};
-use super::note::{self, Checkpoint};
+use super::note;
 use super::prune::Missing;
-use super::rotation::{LogIdentity, Timeline};
+use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{self, LineReader, NextLine, RestKind, SealedLine, SegmentEnd};
 use super::segment::{self, AUDIT_DIR, Kept, Rest, Segment};
 use super::tree::{Hash, leaf_hash};
@@ -131,7 +133,7 @@ fn nothing_valid(segment: u32, why: String) -> LedgerError {
 /// [`LedgerError::Corrupt`] if there is none such; what the disk says.
 pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
     let fail = |source| LedgerError::Disk { path: segment::path(1), source };
-    let file = segment::open(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
+    let file = segment::open_head(disk, Path::new(AUDIT_DIR), 1).map_err(fail)?;
     let keys = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
         NextLine::Line(_, bytes) => LogIdentity::of_first_line(&bytes),
         NextLine::End(_) | NextLine::TooLong(_) => Err("the first line is not whole".to_owned()),
@@ -139,24 +141,58 @@ pub fn first_keys(disk: &dyn Disk) -> Result<LogIdentity, LedgerError> {
     keys.map_err(|why| nothing_valid(1, why))
 }
 
-/// What a log can be written with.
-pub struct Signers {
+/// The keys of the log in `dir`, file by file. Hand-overs are checked, seals are not.
+///
+/// # Errors
+/// [`LedgerError::Corrupt`] if a file begins with what it cannot begin with; what the disk says.
+pub fn keys_over_time(disk: &dyn Disk, dir: &Path) -> Result<Timeline, LedgerError> {
+    let mut keys = Timeline::default();
+    for number in segments(disk, dir)? {
+        let path = dir.join(segment::file_name(number));
+        let fail = |source| LedgerError::Disk { path: path.clone(), source };
+        let file = segment::open_head(disk, dir, number).map_err(fail)?;
+        let mut reader = LineReader::new(file.as_ref(), 0);
+        let mut next = || -> Result<Vec<u8>, LedgerError> {
+            match reader.next_line().map_err(fail)? {
+                NextLine::Line(_, bytes) => Ok(bytes),
+                _ => Err(nothing_valid(number, "its first two lines are not whole".to_owned())),
+            }
+        };
+        let bad = |why: String| nothing_valid(number, why);
+        let (first, second) = (next()?, next()?);
+        let Some(before) = keys.last().cloned() else {
+            keys = Timeline::from(0, LogIdentity::of_first_line(&first).map_err(bad)?);
+            continue;
+        };
+        let first = line::parse(&first).map_err(|error| bad(error.to_string()))?;
+        let second = line::parse(&second).map_err(|error| bad(error.to_string()))?;
+        if second.kind == "rotate" {
+            keys.extend(first.seq, &Rotation::check_line(&second, &before).map_err(bad)?);
+        }
+    }
+    Ok(keys)
+}
+
+/// What is known of a log from outside of it.
+pub struct Known {
     /// The keys in force, as far as the keyring knows.
     pub current: LogSigner,
     /// Those that a rotation was about to bring into force.
     pub pending: Option<LogSigner>,
+    /// Remembered heads, besides the newest checkpoint.
+    pub heads: Heads,
 }
 
-impl From<LogSigner> for Signers {
-    fn from(current: LogSigner) -> Signers {
-        Signers { current, pending: None }
+impl From<LogSigner> for Known {
+    fn from(current: LogSigner) -> Known {
+        Known { current, pending: None, heads: Heads::default() }
     }
 }
 
-impl Signers {
+impl Known {
     /// The pair that the log ends with.
-    fn for_end(self, end: &Position) -> Result<LogSigner, LedgerError> {
-        let Signers { current, pending } = self;
+    fn signer_for(self, end: &Position) -> Result<LogSigner, LedgerError> {
+        let Known { current, pending, .. } = self;
         let held = current.verifier().to_string();
         let mut pairs = std::iter::once(current).chain(pending);
         pairs.find(|pair| pair.identity() == *end.keys).ok_or_else(|| {
@@ -178,11 +214,38 @@ impl Signers {
 /// [`LedgerError::Pruned`] if a segment's content that is to be read was pruned; what the disk says.
 pub fn open(
     disk: Arc<dyn Disk>,
-    signers: impl Into<Signers>,
+    known: impl Into<Known>,
     anchor: Option<Position>,
     visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
 ) -> Result<(Ledger, Found), LedgerError> {
-    let signers = signers.into();
+    let opened = open_beside(disk, known.into(), anchor, None, visit)?;
+    // It is published without a sync: a power cut leaves an empty or old one, a kill the one before.
+    opened.ledger.renew_checkpoint(&opened.published)?;
+    Ok((opened.ledger, opened.found))
+}
+
+/// A ledger open for writing whose checkpoint is still the one that was found.
+pub struct OpenedBeside {
+    /// It.
+    pub ledger: Ledger,
+    /// What recovery found.
+    pub found: Found,
+    /// The remembered heads up to the one that was given up which are not on it, the smallest first.
+    pub missing: Vec<Head>,
+    published: String,
+}
+
+/// The same for whoever gives up heads of up to as many lines as `give_up` has: they are told, and no obstacle.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_beside(
+    disk: Arc<dyn Disk>,
+    mut known: Known,
+    anchor: Option<Position>,
+    give_up: Option<&Head>,
+    visit: &mut dyn FnMut(&SealedLine) -> io::Result<()>,
+) -> Result<OpenedBeside, LedgerError> {
     let kept = kept(disk.as_ref(), Path::new(AUDIT_DIR))?;
     let last = kept.last().map_or(1, |(number, _)| *number);
     let first = anchor.as_ref().map_or(1, |anchor| anchor.segment);
@@ -196,15 +259,18 @@ pub fn open(
         None => Position::start(first_keys(disk.as_ref())?),
     };
     let published = read_checkpoint(disk.as_ref())?;
-    let mut heads = HeadCheck::new(&published, &start);
+    let mut heads = std::mem::take(&mut known.heads);
+    heads.remembered.extend(Remembered::of_file("the checkpoint", &published));
+    let mut heads = Beside::new(heads, &start);
     let mut keys = Timeline::from(start.seq, start.keys.as_ref().clone());
     let (end, file) = scan_from(disk.as_ref(), start, last, &mut keys, &mut |line| {
         heads.see(line);
         visit(line)
     })?;
     let position = end.position.clone();
-    heads.judge(&position, &keys)?;
-    let signer = signers.for_end(&position)?;
+    let signer = known.signer_for(&position)?;
+    let missing = heads.missing(&keys, &position);
+    judge(&missing, give_up, &position)?;
     let rest = scan::examine_rest(file.as_ref(), &end)
         .map_err(|source| LedgerError::Disk { path: segment::path(last), source })?;
     if let RestKind::Torn(rest) = &rest {
@@ -219,9 +285,33 @@ pub fn open(
         }
         RestKind::Corrupt(bad) => return Err(corrupt(&position, last, bad.offset, bad.why)),
     };
-    // It is published without a sync: a power cut leaves an empty or old one, a kill the one before.
-    ledger.renew_checkpoint(&published)?;
-    Ok((ledger, found))
+    let missing = missing.into_iter().map(|(remembered, _)| remembered.head).collect();
+    Ok(OpenedBeside { ledger, found, missing, published })
+}
+
+/// Refuses a log that a remembered head of more lines than `give_up` is not on.
+fn judge(
+    missing: &[(Remembered, Option<String>)],
+    give_up: Option<&Head>,
+    end: &Position,
+) -> Result<(), LedgerError> {
+    // The largest says most of what is missing.
+    let Some((remembered, there)) = missing.last() else { return Ok(()) };
+    if give_up.is_some_and(|head| remembered.head <= *head) {
+        return Ok(());
+    }
+    let (from, Head { size, root }) = (&remembered.from, &remembered.head);
+    let what = match there {
+        Some(there) => format!("{from} of size {size} has root {root}, the log has {there}"),
+        None => format!(
+            "{from} knows {size} lines with root {root}, the log's last seal is over {} with root {}: its tail was \
+             cut or damaged, or an older copy was put in its place",
+            end.seq.saturating_sub(1),
+            end.root
+        ),
+    };
+    let why = format!("{what} (a person who did that resumes with `spoolgate audit accept-rollback`)");
+    Err(corrupt(end, end.segment, end.offset, why))
 }
 
 /// Step 0: what is in the page cache only must not be taken for durable, or a seal could be published and
@@ -333,7 +423,7 @@ pub fn check_anchor(disk: &dyn Disk, anchor: &Position) -> Result<(), LedgerErro
     else {
         return Err(LedgerError::NotOnLog);
     };
-    let length = usize::try_from(whole).unwrap_or(usize::MAX).min(super::line::LINE_BYTES_MAX + 1);
+    let length = usize::try_from(whole).unwrap_or(usize::MAX).min(line::LINE_BYTES_MAX + 1);
     let bytes = disk::read_exact_at(file.as_ref(), offset, length).map_err(fail)?;
     match bytes.split_last() {
         Some((b'\n', line)) if leaf_hash(line) == anchor.head && seals(line, anchor) => Ok(()),
@@ -343,7 +433,7 @@ pub fn check_anchor(disk: &dyn Disk, anchor: &Position) -> Result<(), LedgerErro
 
 /// Whether a line is the seal that a place says it stands behind.
 fn seals(bytes: &[u8], place: &Position) -> bool {
-    let Ok(line) = super::line::parse(bytes) else { return false };
+    let Ok(line) = line::parse(bytes) else { return false };
     let Ok(seal) = serde_json::from_str::<super::seal::Seal>(&line.body()) else { return false };
     line.kind == "seal"
         && line.seq.checked_add(1) == Some(place.seq)
@@ -402,56 +492,5 @@ fn read_checkpoint(disk: &dyn Disk) -> Result<String, LedgerError> {
         Ok(file) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
         Err(source) => Err(LedgerError::Disk { path, source }),
-    }
-}
-
-/// Whether a remembered head is on the log that was scanned.
-struct HeadCheck<'a> {
-    /// A note: what it says counts only where the log contradicts it, and then only if its signature holds.
-    text: &'a str,
-    claimed: Option<Checkpoint>,
-    root_there: Option<String>,
-    scanned_from: u64,
-}
-
-impl HeadCheck<'_> {
-    fn new<'a>(text: &'a str, start: &Position) -> HeadCheck<'a> {
-        let claimed = note::claimed(text).filter(|head| head.origin == start.keys.origin);
-        let ends_there = |head: &Checkpoint| head.size.checked_add(1) == Some(start.seq);
-        let root_there = claimed.as_ref().filter(|head| ends_there(head)).map(|_| start.root.to_string());
-        HeadCheck { text, claimed, root_there, scanned_from: start.seq }
-    }
-
-    fn see(&mut self, line: &SealedLine) {
-        if line.kind == "seal" && self.claimed.as_ref().is_some_and(|head| head.size == line.seq) {
-            // The scan has compared the seal's root with the tree.
-            self.root_there =
-                serde_json::from_str::<super::seal::Seal>(&line.body).ok().map(|seal| seal.root);
-        }
-    }
-
-    fn judge(&self, end: &Position, keys: &Timeline) -> Result<(), LedgerError> {
-        let Some(head) = &self.claimed else { return Ok(()) };
-        let root = head.root.to_string();
-        let why = match &self.root_there {
-            Some(there) if *there == root => return Ok(()),
-            Some(there) => {
-                format!("the checkpoint of size {} has root {root}, the log has {there}", head.size)
-            }
-            // Older than what state.db vouches for: state.db was written after that checkpoint's batch.
-            None if head.size.saturating_add(1) < self.scanned_from => return Ok(()),
-            None => format!(
-                "the checkpoint knows {} lines with root {root}, the log's last seal is over {}: its tail was cut or damaged",
-                head.size,
-                end.seq.saturating_sub(1)
-            ),
-        };
-        let key = keys.at(head.size).unwrap_or(&end.keys);
-        // A power cut can leave a damaged one, as it is published by rename without a sync; and anybody can
-        // write one.
-        match note::open_checkpoint(self.text, &key.log_key, &key.origin) {
-            Ok(_) => Err(corrupt(end, end.segment, end.offset, why)),
-            Err(_) => Ok(()),
-        }
     }
 }

@@ -213,7 +213,8 @@ fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedL
     }
     let is_seal = line.kind == "seal";
     if is_seal {
-        at.root = check_seal(at, &line)?;
+        (at.root, at.seal_sig) = check_seal(at, &line)?;
+        at.before_seal = line.prev;
     } else if line.kind == "rotate" {
         if at.segment <= 1 || at.lines != 1 {
             return Err(format!("line {} rotates keys where that cannot be", line.seq));
@@ -239,7 +240,7 @@ fn continue_log(at: &mut Position, offset: u64, bytes: &[u8]) -> Result<(SealedL
     Ok((sealed, is_seal))
 }
 
-fn check_seal(at: &Position, line: &Line<'_>) -> Result<Hash, String> {
+fn check_seal(at: &Position, line: &Line<'_>) -> Result<(Hash, String), String> {
     let body = line.body();
     let seal: Seal =
         serde_json::from_str(&body).map_err(|error| format!("seal at line {}: {error}", line.seq))?;
@@ -256,7 +257,7 @@ fn check_seal(at: &Position, line: &Line<'_>) -> Result<Hash, String> {
     if !seal.verifies(&at.keys.seal_key, &at.keys.origin, &root, &line.prev) {
         return Err(format!("the signature of the seal at line {} does not verify", line.seq));
     }
-    Ok(root)
+    Ok((root, seal.sig))
 }
 
 /// What stands behind the last valid seal of a segment.

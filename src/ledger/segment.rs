@@ -159,6 +159,11 @@ impl Kept {
     }
 }
 
+/// Whether a folder on disk holds the first segment of a log, in whichever form.
+pub fn is_log(dir: &Path) -> bool {
+    [file_name(1), archive_name(1), stub_name(1)].iter().any(|name| dir.join(name).exists())
+}
+
 /// The number and the form in a file name of the log's folder; none: it is no segment.
 pub fn form_of(name: &str) -> Option<(u32, Kept)> {
     if let Some(plain) = name.strip_suffix(ARCHIVE_ENDING) {

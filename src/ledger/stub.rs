@@ -130,8 +130,8 @@ impl Stub {
     }
 
     /// Its first batch as a file.
-    pub fn into_head(self) -> Head {
-        Head::new(self.head)
+    pub fn into_head(self) -> FirstBatch {
+        FirstBatch::new(self.head)
     }
 }
 
@@ -142,16 +142,16 @@ fn cut(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// The first batch of a pruned segment as a file that is read only.
-pub struct Head(Vec<u8>);
+pub struct FirstBatch(Vec<u8>);
 
-impl Head {
+impl FirstBatch {
     /// Over the batch's lines.
-    pub fn new(lines: Vec<u8>) -> Head {
-        Head(lines)
+    pub fn new(lines: Vec<u8>) -> FirstBatch {
+        FirstBatch(lines)
     }
 }
 
-impl LogFile for Head {
+impl LogFile for FirstBatch {
     fn len(&self) -> io::Result<u64> {
         u64::try_from(self.0.len()).map_err(io::Error::other)
     }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use super::LedgerError;
 use super::archive;
 use super::closed;
+use super::heads::{self, Head};
 use super::line;
 use super::note::{self, Checkpoint, VerifierKey};
 use super::pieces::{self, Piece, Place, Seen};
@@ -18,7 +19,7 @@ use super::recover;
 use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
 use super::segment::{self, Segment};
-use super::stub::{Head, Stub};
+use super::stub::{FirstBatch, Stub};
 use super::sums::{self, SEGMENTS_NAME, Sums};
 use super::tree::{Frontier, Hash};
 use crate::host::disk::{self, Disk, LogFile, ReadFile};
@@ -31,7 +32,7 @@ pub struct Options {
     pub strict: bool,
     /// A verifier key that the log must have or have had, noted earlier.
     pub key: Option<VerifierKey>,
-    /// Checkpoints noted earlier: text and where it came from.
+    /// Checkpoints and receipts noted earlier: where it came from, and text.
     pub heads: Vec<(String, String)>,
     /// How many threads look at lines; the outcome is the same with any number. None counts as one.
     pub threads: usize,
@@ -87,6 +88,8 @@ pub struct Report {
     /// The checkpoint beside the log, if it lies on it. It proves nothing of the tail: whoever cuts that can
     /// put an older one there.
     pub checkpoint: Option<String>,
+    /// What this verification could not show, in words.
+    pub not_shown: Vec<String>,
     /// What is wrong, first first.
     pub problems: Vec<Problem>,
 }
@@ -231,6 +234,8 @@ struct Walk<'a> {
     remembered: BTreeSet<u64>,
     /// Size and root of every seal: what checkpoints can name. In pruned segments, of every remembered size.
     seals: Vec<(u64, Hash)>,
+    /// Heads that were given up, each with the line that says so.
+    given_up: Vec<(Head, u64)>,
     problems: Vec<Problem>,
 }
 
@@ -252,6 +257,7 @@ impl<'a> Walk<'a> {
             unseen_lines: 0,
             remembered: BTreeSet::new(),
             seals: Vec::new(),
+            given_up: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -341,7 +347,7 @@ impl<'a> Walk<'a> {
         let Stub { header, head, leaves } = stub;
         let (first_line, first_batch) = (self.seq, self.batch);
         let head_bytes = u64::try_from(head.len()).map_err(io::Error::other)?;
-        let head = Head::new(head);
+        let head = FirstBatch::new(head);
         if self.lines_of(number, &head, head_bytes, head_bytes)?.is_none() {
             return Ok(false);
         }
@@ -497,6 +503,7 @@ impl<'a> Walk<'a> {
             self.root = root;
             self.batch += 1;
         }
+        self.given_up.extend(seen.given_up.iter().map(|head| (head.clone(), seen.seq)));
         self.frontier.push(seen.leaf);
         self.head = seen.leaf;
         self.seq += 1;
@@ -539,6 +546,7 @@ impl<'a> Walk<'a> {
     fn finish(mut self, newest: std::io::Result<ReadFile>) -> Report {
         let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
         let mut heads = Vec::new();
+        let mut newest_head = None;
         let mut checkpoint = None;
         if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
             && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
@@ -552,6 +560,7 @@ impl<'a> Walk<'a> {
                 match self.head_on_log(text) {
                     Ok(head) => {
                         reached = reached.max(Reached::RememberedHead);
+                        newest_head = newest_head.max(Some(head.size));
                         heads.push(format!("{from}: {}", shown(&head)));
                     }
                     Err(what) => self.note_head_problem(from, what),
@@ -567,6 +576,7 @@ impl<'a> Walk<'a> {
         if self.seals.is_empty() {
             reached = Reached::Chain;
         }
+        let not_shown = self.not_shown(newest_head);
         Report {
             ok: self.problems.is_empty(),
             reached,
@@ -590,6 +600,7 @@ impl<'a> Walk<'a> {
             unseen_lines: self.unseen_lines,
             heads,
             checkpoint,
+            not_shown,
             problems: self.problems,
         }
     }
@@ -598,12 +609,57 @@ impl<'a> Walk<'a> {
         self.problems.push(Problem { file: from.to_owned(), offset: 0, what });
     }
 
+    /// What would not have shown, with the newest head that was compared.
+    fn not_shown(&self, newest_head: Option<u64>) -> Vec<String> {
+        let mut not_shown = Vec::new();
+        not_shown.push(match newest_head {
+            None => {
+                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted elsewhere"
+                    .to_owned()
+            }
+            Some(size) => {
+                format!("a tail cut at a seal behind line {size}: would show only with a later head")
+            }
+        });
+        not_shown.push(match newest_head {
+            None => "a rewrite by the holder of the log's keys: would show only with a head that is older than it".to_owned(),
+            Some(size) => format!(
+                "a rewrite of the lines behind line {size} by the holder of the log's keys: would show only with a later head"
+            ),
+        });
+        if self.options.key.is_none() {
+            not_shown.push(
+                "whose log this is: it names its keys itself; --key compares them with one that you were given"
+                    .to_owned(),
+            );
+        }
+        if !self.options.strict {
+            not_shown
+                .push("lines written otherwise than their kind is: would show only with --strict".to_owned());
+        }
+        if self.torn > 0 {
+            not_shown.push(
+                "whether a frozen batch was answered before the medium lost its seal: would show only with a head or \
+                 receipt of that batch"
+                    .to_owned(),
+            );
+        }
+        not_shown
+    }
+
     /// A remembered head is on the log if some seal has its size and root.
     fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
+        let text = heads::checkpoint_of(text);
         let size = note::claimed(text).map_or(0, |head| head.size);
         let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
         let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
             .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
+        let named = Head { size: head.size, root: head.root.to_string() };
+        if let Some((_, line)) = self.given_up.iter().find(|(given_up, _)| *given_up == named) {
+            return Err(format!(
+                "{named}: given up by line {line}, which went on from an older copy of this log"
+            ));
+        }
         match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
             Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
             Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),

@@ -244,8 +244,18 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn clear(&self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.clear_within()?;
+        self.commit()
+    }
+
+    /// The same within a transaction: where it is given up, nothing was forgotten.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn clear_within(&self) -> Result<(), StoreError> {
         self.database.execute_batch(
-            "BEGIN; DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
+            "DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS lines; DROP TABLE IF EXISTS closed_orders;
              DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
         )?;
         for drop in
@@ -264,8 +274,7 @@ impl Store {
         ] {
             self.database.execute_batch(tables)?;
         }
-        self.database.pragma_update(None, "user_version", STORE_VERSION)?;
-        Ok(self.database.execute_batch("COMMIT")?)
+        Ok(self.database.pragma_update(None, "user_version", STORE_VERSION)?)
     }
 
     /// Begins the transaction of a batch.
@@ -300,6 +309,11 @@ impl Store {
             self.database.execute("UPDATE tip SET base = ?1", params![base])?;
         }
         Ok(())
+    }
+
+    /// Whether it is held by a command that decides one request and ends.
+    pub fn is_held_briefly(&self) -> bool {
+        self.beside.is_some()
     }
 
     /// Gives it up.

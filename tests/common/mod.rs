@@ -5,6 +5,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "figures and what was skipped")]
 #![allow(dead_code, reason = "not every test binary uses all of it")]
 
+pub mod closed;
 pub mod desk;
 pub mod dice;
 pub mod ledger_files;

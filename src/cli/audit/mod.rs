@@ -1,11 +1,15 @@
 //! `spoolgate audit`: verifying and reading the ledger. Needs nothing but the audit folder. One file a command.
 
+mod accept_rollback;
+mod archive;
 mod check_proof;
 mod checkpoint;
 mod consistency;
 mod lines;
 mod prove;
+mod prune;
 mod receipts;
+mod rotate;
 mod show;
 mod tail;
 mod verify;
@@ -36,6 +40,26 @@ pub enum Command {
     /// Show one line, or the lines of a request.
     #[command(after_help = "Examples:\n  spoolgate audit show 42\n  spoolgate audit show my-request-id")]
     Show(show::Args),
+    /// Compress closed segments; the ledger verifies as before.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit archive\n  spoolgate audit archive --keep 2\n  zstd -dc audit/log-00000001.jsonl.zst | sha256sum; grep log-00000001 audit/SEGMENTS\n\nSafe beside a running gate. audit/SEGMENTS has the SHA-256 of each closed segment's plain bytes."
+    )]
+    Archive(archive::Args),
+    /// Remove the contents of archived segments that were copied elsewhere; hashes stay, proofs stay valid.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop the gate first. Without the contents state.db cannot be made again; see docs/evidence.md."
+    )]
+    Prune(prune::Args),
+    /// Give the log new keys: one for checkpoints, one for seals. Stop the watcher first.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit rotate --reason \"yearly\"\n  spoolgate audit rotate --as owner --reason \"an administrator left\"\n\nThe keys of principals are another matter: see `spoolgate keys rotate`."
+    )]
+    Rotate(rotate::Args),
+    /// Go on with an older copy of the ledger that was put back on purpose.
+    #[command(
+        after_help = "Examples:\n  spoolgate audit accept-rollback --head state --reason \"disk lost, restored the copy of Monday\"\n  spoolgate audit accept-rollback --head tuesday.checkpoint --reason \"...\""
+    )]
+    AcceptRollback(accept_rollback::Args),
     /// Make the receipt of a line: a C2SP tlog-proof that anybody can check without this ledger.
     #[command(
         after_help = "Examples:\n  spoolgate audit prove 42 --out 42.tlog-proof\n  spoolgate audit prove my-request-id > my-request.tlog-proof\n  spoolgate audit prove 42 --dir /evidence/audit --checkpoint yesterday.checkpoint"
@@ -64,6 +88,10 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Verify(args) => verify::run(home, args, output),
         Command::Tail(args) => tail::run(home, args, output),
         Command::Show(args) => show::run(home, args, output),
+        Command::Archive(args) => archive::run(home, args, output),
+        Command::Prune(args) => prune::run(home, args, output),
+        Command::Rotate(args) => rotate::run(home, args, output),
+        Command::AcceptRollback(args) => accept_rollback::run(home, args, output),
         Command::Prove(args) => prove::run(home, args, output),
         Command::CheckProof(args) => check_proof::run(args, output),
         Command::Checkpoint(args) => checkpoint::run(home, args, output),

@@ -28,6 +28,9 @@ pub struct Args {
     /// An older checkpoint to prove the line under; absent: the newest.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
+    /// The line itself, from a copy, where the content of its segment was pruned.
+    #[arg(long, value_name = "FILE")]
+    line: Option<PathBuf>,
 }
 
 /// The line that is meant.
@@ -112,8 +115,18 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(path) => receipts::read_head(&prover, path)?,
         None => prover.newest().map_err(told)?,
     };
-    let seq = find(&prover, &args.what, head.checkpoint.size)?;
-    let receipt = prover.receipt(seq, &head).map_err(told)?;
+    let (seq, receipt) = match &args.line {
+        Some(path) => {
+            let bytes = receipts::read_file(path, line::LINE_BYTES_MAX + 1)?;
+            let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec();
+            let seq = args.what.parse().context("with --line, name the line by its number")?;
+            (seq, prover.receipt_of(seq, Some(line), &head).map_err(told)?)
+        }
+        None => {
+            let seq = find(&prover, &args.what, head.checkpoint.size)?;
+            (seq, prover.receipt(seq, &head).map_err(told)?)
+        }
+    };
     let size = head.checkpoint.size;
     let text = receipt.text();
     if output.is_json() && args.out.is_none() {

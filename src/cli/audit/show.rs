@@ -65,13 +65,16 @@ fn indented(text: &str) -> String {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seq: Option<u64> = args.what.parse().ok();
     let mut found = Vec::new();
-    each_line(home, 1, &mut |shown| {
+    let pruned = each_line(home, 1, &mut |shown| {
         let by_request = matches!(&shown.record, Some(Record::Decision(decision))
             if decision.request_id.as_deref() == Some(args.what.as_str()));
         if by_request || seq == Some(shown.seq) {
             found.push(shown);
         }
     })?;
+    if !pruned.is_empty() {
+        output.remark(&format!("not looked into, their contents were pruned: {}", pruned.join(", ")));
+    }
     if found.is_empty() {
         bail!("there is no line and no request `{}` in this ledger", output::plain(&args.what));
     }

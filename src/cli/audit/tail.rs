@@ -114,6 +114,9 @@ fn describe(shown: &Shown) -> Vec<String> {
             format!("the log's key is {} from here on", rotation.log_key),
             rotation.reason.clone(),
         ),
+        Some(Record::Admin(admin)) => {
+            (admin.timestamp.to_string(), admin.by.to_string(), admin.note.clone(), admin.reason.clone())
+        }
         Some(Record::Published(published)) => (
             published.timestamp.to_string(),
             String::new(),

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::segment;
-use spoolgate::ledger::verify::{self, Options, Reached, Report};
+use spoolgate::ledger::verify::{self, KeyReport, Options, Reached, Report};
 use spoolgate::wire::code::Exit;
 
 use crate::cli::output::{self, Output};
@@ -21,10 +21,10 @@ pub struct Args {
     /// Parse every line, write it again and demand the same bytes.
     #[arg(long)]
     strict: bool,
-    /// A checkpoint noted earlier; must lie on this log.
+    /// A checkpoint or receipt noted earlier; its head must lie on this log.
     #[arg(long, value_name = "FILE")]
     head: Vec<PathBuf>,
-    /// The log's verifier key noted earlier; the log must have it.
+    /// A verifier key of the log noted earlier; the log must have it, or have had it.
     #[arg(long, value_name = "VKEY")]
     key: Option<String>,
     /// How many threads look at lines; absent: one a core, at most 8. The outcome is the same with any number.
@@ -114,10 +114,29 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
     rows.extend(report.heads.iter().map(|head| vec!["noted head".to_owned(), head.clone()]));
     let checkpoint = report.checkpoint.clone().unwrap_or_else(|| "none that lies on the log".to_owned());
     rows.push(vec!["checkpoint".to_owned(), checkpoint]);
+    if report.keys.len() > 1 {
+        let key = |key: &KeyReport| vec![format!("key from line {}", key.from_line), key.log_key.clone()];
+        rows.extend(report.keys.iter().map(key));
+    }
+    if report.ok {
+        rows.extend(report.not_shown.iter().map(|what| vec!["not shown".to_owned(), what.clone()]));
+    }
     if report.torn > 0 {
         rows.push(vec![
             "torn".to_owned(),
             format!("{} unanswered batches, frozen and accounted for", report.torn),
+        ]);
+    }
+    if report.archived > 0 {
+        rows.push(vec!["archived".to_owned(), format!("{} segments", report.archived)]);
+    }
+    if report.pruned > 0 {
+        rows.push(vec![
+            "pruned".to_owned(),
+            format!(
+                "{} segments: of {} lines only the hashes were seen, under the seals behind them",
+                report.pruned, report.unseen_lines
+            ),
         ]);
     }
     output.table(&["ledger", ""], &[], &rows)?;

@@ -1,0 +1,52 @@
+//! `audit accept-rollback`: going on with an older copy of the ledger.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use spoolgate::home::Home;
+use spoolgate::home::read::real_seams;
+use spoolgate::home::rollback::Given;
+use spoolgate::wire::code::Exit;
+
+use crate::cli::handover::Person;
+use crate::cli::output::Output;
+
+/// What is given up, by whom, and why.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The head that is given up: a checkpoint or receipt that is not on the ledger any more, or `state` for the one
+    /// that state/state.db remembers.
+    #[arg(long, value_name = "FILE|state")]
+    head: PathBuf,
+    /// Why; it stands in the ledger.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Accepts it.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let given = if args.head == Path::new("state") {
+        Given::State
+    } else {
+        let shown = args.head.display().to_string();
+        Given::File(
+            format!("`{shown}`"),
+            fs::read_to_string(&args.head).with_context(|| format!("head `{shown}`"))?,
+        )
+    };
+    let accepted = Home::accept_rollback(home, real_seams(home)?, &args.by.person, &args.reason, &given)?;
+    if output.is_json() {
+        output.json(&accepted)?;
+        return Ok(Exit::Success);
+    }
+    output.line(&format!("ledger line {} says that these heads were given up:", accepted.line))?;
+    for head in &accepted.given_up.heads {
+        output.line(&format!("  {head}"))?;
+    }
+    output.line(&format!("resumed from {}", accepted.given_up.resumed_from))?;
+    output.line("Requests that were answered after that point may be decided again, otherwise than before, if somebody sends them again. Whoever holds an older head of this log has a head of another branch: tell them.")?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,81 @@
+//! `audit archive`: closed segments compressed.
+
+use std::path::Path;
+
+use anyhow::Result;
+use indicatif::{ProgressBar, ProgressStyle};
+use spoolgate::home::HomeError;
+use spoolgate::home::read::real_seams;
+use spoolgate::ledger::archive::{self, Archived};
+use spoolgate::ledger::{recover, segment};
+use spoolgate::wire::code::Exit;
+
+use crate::cli::output::Output;
+
+/// Bytes from which on there is a bar: less takes no time.
+const BAR_BYTES_MIN: u64 = 8 * 1024 * 1024;
+
+/// Which segments.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Leave the newest N closed segments as they are.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    keep: usize,
+}
+
+/// Archives closed segments.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let disk = real_seams(home)?.disk;
+    let dir = Path::new(segment::AUDIT_DIR);
+    let kept = recover::kept(disk.as_ref(), dir).map_err(HomeError::Ledger)?;
+    let due = archive::due(&kept, args.keep);
+    let mut total = 0_u64;
+    for number in &due {
+        total = total.saturating_add(disk.stat(&segment::path(*number))?.map_or(0, |stat| stat.size));
+    }
+    let bar = if total > BAR_BYTES_MIN { ProgressBar::new(total) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec} {eta}") {
+        bar.set_style(style);
+    }
+    let mut done: Vec<Archived> = Vec::new();
+    let mut before = 0_u64;
+    for number in due {
+        let one = archive::archive(disk.as_ref(), dir, number, &mut |bytes| {
+            bar.set_position(before.saturating_add(bytes));
+        });
+        let one = one.map_err(HomeError::Ledger)?;
+        before = before.saturating_add(one.bytes);
+        done.push(one);
+    }
+    let listed = archive::list_all(disk.as_ref(), dir).map_err(HomeError::Ledger)?.0.len();
+    bar.finish_and_clear();
+    if output.is_json() {
+        output.json(&serde_json::json!({"archived": done, "listed": listed}))?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<Vec<String>> = done
+        .iter()
+        .map(|one| {
+            let (bytes, packed) = (one.bytes.to_string(), one.archive_bytes.to_string());
+            vec![one.file.clone(), bytes, packed, ratio(one.bytes, one.archive_bytes)]
+        })
+        .collect();
+    if !rows.is_empty() {
+        let columns = ["segment", "bytes", "archive", "ratio"];
+        output.table(&columns, &["bytes", "archive", "ratio"], &rows)?;
+    }
+    let sum = |of: fn(&Archived) -> u64| done.iter().map(of).fold(0, u64::saturating_add);
+    let (bytes, packed) = (sum(|one| one.bytes), sum(|one| one.archive_bytes));
+    output.line(&format!(
+        "{} segments archived, {bytes} bytes in {packed} (ratio {}); audit/SEGMENTS has {listed} closed segments",
+        done.len(),
+        ratio(bytes, packed)
+    ))?;
+    Ok(Exit::Success)
+}
+
+/// How many times smaller, two decimals.
+fn ratio(bytes: u64, packed: u64) -> String {
+    let hundredths = bytes.saturating_mul(100).checked_div(packed).unwrap_or(100);
+    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+}

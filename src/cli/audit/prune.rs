@@ -1,0 +1,90 @@
+//! `audit prune`: contents of archived segments leave the home, what proofs need stays.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use indicatif::ProgressBar;
+use spoolgate::home::Home;
+use spoolgate::home::pruning::UpTo;
+use spoolgate::home::read::real_seams;
+use spoolgate::host::disk::Disk;
+use spoolgate::host::real_disk::RealDisk;
+use spoolgate::ledger::segment;
+use spoolgate::ledger::verify::Options;
+use spoolgate::wire::code::Exit;
+
+use super::verify::{print_report, verify_folder};
+use crate::cli::output::Output;
+
+/// Which segments, and where their copies are.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Prune all segments before this one (`log-00000007.jsonl`, or 7).
+    #[arg(long, value_name = "SEGMENT", value_parser = segment_number, conflicts_with = "keep")]
+    before: Option<u32>,
+    /// Prune all closed segments but the newest N.
+    #[arg(long, value_name = "N", required_unless_present = "before")]
+    keep: Option<usize>,
+    /// The folder that the archives were copied to. Each copy must unpack to the same bytes.
+    #[arg(long, value_name = "DIR", required_unless_present = "no_copy")]
+    copied_to: Option<PathBuf>,
+    /// There are no copies, or not where they can be read: what is pruned may be gone for ever.
+    #[arg(long, conflicts_with = "copied_to")]
+    no_copy: bool,
+    /// Do it; without this, everything is checked and nothing removed.
+    #[arg(long)]
+    yes: bool,
+}
+
+fn segment_number(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().or_else(|| segment::number_of(text));
+    number
+        .filter(|number| *number > 0)
+        .ok_or_else(|| "name a segment, as `log-00000007.jsonl` or 7".to_owned())
+}
+
+/// Prunes segments.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let seams = real_seams(home)?;
+    // Seals too, and the segments that stay: they vouch for what is about to go.
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let report =
+        verify_folder(&home.join(segment::AUDIT_DIR), &Options { threads, ..Options::default() }, true)?;
+    if !report.ok {
+        print_report(&report, output)?;
+        return Ok(Exit::LedgerCorrupt);
+    }
+    let up_to = match (args.before, args.keep) {
+        (Some(number), _) => UpTo::Before(number),
+        (None, Some(count)) => UpTo::Keep(count),
+        (None, None) => bail!("say --before SEGMENT or --keep N"),
+    };
+    let copies = match &args.copied_to {
+        Some(folder) => {
+            Some(RealDisk::open(folder).with_context(|| format!("--copied-to `{}`", folder.display()))?)
+        }
+        None => None,
+    };
+    let bar = ProgressBar::new_spinner();
+    let copies = copies.as_ref().map(|copies| copies as &dyn Disk);
+    let pruned = Home::prune(home, seams, up_to, copies, !args.yes, &mut |done| {
+        bar.set_message(format!("{done} segments checked"));
+        bar.tick();
+    })?;
+    bar.finish_and_clear();
+    if output.is_json() {
+        output.json(&serde_json::json!({"pruned": args.yes, "segments": pruned}))?;
+        return Ok(Exit::Success);
+    }
+    if !pruned.is_empty() {
+        let rows: Vec<Vec<String>> = pruned
+            .iter()
+            .map(|one| vec![one.file.clone(), one.lines.to_string(), one.sha256.clone()])
+            .collect();
+        output.table(&["segment", "lines", "SHA-256 of its plain bytes"], &["lines"], &rows)?;
+    }
+    let verdict =
+        if args.yes { "pruned" } else { "could be pruned; nothing was removed, say --yes to do it" };
+    output.line(&format!("{} segments {verdict}", pruned.len()))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,35 @@
+//! `audit rotate`: the log's own keys handed over to new ones.
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoolgate::home::Home;
+use spoolgate::home::read::real_seams;
+use spoolgate::wire::code::Exit;
+
+use crate::cli::handover::Person;
+use crate::cli::output::{self, Output};
+
+/// Who, and why.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Why; it stands in the ledger.
+    #[arg(long)]
+    reason: String,
+    #[command(flatten)]
+    by: Person,
+}
+
+/// Rotates.
+pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
+    let mut open = Home::open(home, real_seams(home)?)?;
+    let rotated = open.rotate_keys(&args.by.person, &args.reason)?;
+    if output.is_json() {
+        output.json(&rotated)?;
+        return Ok(Exit::Success);
+    }
+    output.line(&format!("new keys from ledger line {} on; the old ones are deleted", rotated.line))?;
+    output.line(&output::plain(&format!("log key  {}", rotated.log_key)))?;
+    output.line("Publish this key where you published the one before: checkpoints and receipts verify under it from now on, older ones under the old one.")?;
+    Ok(Exit::Success)
+}

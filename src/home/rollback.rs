@@ -1,0 +1,177 @@
+//! Heads that a home remembers of its log, and going on, by a person's word, with a log that they are not on.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::open::{Folded, Home, HomeError, Seams};
+use super::rotation::Pairs;
+use crate::gate::record::Admin;
+use crate::gate::{Change, Record, State};
+use crate::host::disk::{Disk, Kind};
+use crate::ledger::heads::{GivenUp, Head, Heads, Remembered};
+use crate::ledger::log::Position;
+use crate::ledger::{note, recover};
+use crate::state::fold::Outstanding;
+use crate::state::store::{Hold, STATE_FILE};
+use crate::state::{Store, fold::fold};
+use crate::wire::ids::Principal;
+
+/// Where answers lie, and receipts.
+const OUT_DIR: &str = "spool/out";
+/// How the name of a receipt ends.
+const RECEIPT_ENDING: &str = ".tlog-proof";
+/// Receipts that a start looks at, the newest: it must not cost more with every answer.
+const RECEIPTS_AT_START_MAX: usize = 16;
+/// Receipts whose heads one rollback gives up at most: they are listed in one line.
+const RECEIPTS_GIVEN_UP_MAX: usize = 256;
+/// Longest receipt: the largest checkpoint, the longest line in base64 and the longest path.
+const RECEIPT_BYTES_MAX: usize = note::NOTE_BYTES_MAX + 100_000;
+
+/// The heads in the newest receipts beside the answers.
+///
+/// # Errors
+/// [`HomeError::Disk`] if the folder cannot be read; a file that cannot is no receipt.
+fn receipts(disk: &dyn Disk, most: usize) -> Result<Vec<Remembered>, HomeError> {
+    let out = Path::new(OUT_DIR);
+    let entries = match disk.read_dir(out) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(|source| HomeError::disk(out, source))?,
+    };
+    let mut found: Vec<(i128, PathBuf)> = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|source| HomeError::disk(out, source))?;
+        let Some(name) = entry.name.to_str() else { continue };
+        if name.starts_with('.') || !name.ends_with(RECEIPT_ENDING) {
+            continue;
+        }
+        let path = out.join(name);
+        if let Ok(Some(stat)) = disk.stat(&path)
+            && stat.kind == Kind::File
+        {
+            found.push((stat.modified_ns, path));
+        }
+    }
+    found.sort_by(|one, other| other.cmp(one));
+    found.truncate(most);
+    let read = |(_, path): (i128, PathBuf)| {
+        let file = disk.read(&path, RECEIPT_BYTES_MAX).ok()?;
+        let text = std::str::from_utf8(&file.bytes).ok().filter(|text| text.len() <= RECEIPT_BYTES_MAX)?;
+        Remembered::of_file(&format!("the receipt `{}`", path.display()), text)
+    };
+    Ok(found.into_iter().filter_map(read).collect())
+}
+
+/// What a start looks at besides the index. A command that decides one request and ends does not list the folder of
+/// all answers.
+///
+/// # Errors
+/// [`HomeError`].
+pub(super) fn beside_index(disk: &dyn Disk, store: &Store) -> Result<Vec<Remembered>, HomeError> {
+    if store.is_held_briefly() { Ok(Vec::new()) } else { receipts(disk, RECEIPTS_AT_START_MAX) }
+}
+
+/// The heads that an index was at. Each batch is durable before the index is committed, so no power cut puts it ahead of
+/// its log. What cannot be read remembers nothing.
+pub(super) fn of_index(store: &Store) -> Vec<Remembered> {
+    let tip = store.tip().ok().flatten();
+    let snapshot = store.snapshot().ok().flatten().map(|snapshot| snapshot.position);
+    let places = tip.into_iter().chain(snapshot);
+    let places = places.filter_map(|stored| Position::from_stored(&stored));
+    places.filter_map(|place| Remembered::of_place(&format!("`{STATE_FILE}`"), &place)).collect()
+}
+
+/// The head that a person gives up.
+pub enum Given {
+    /// That of state.db.
+    State,
+    /// A checkpoint or a receipt: where it is from, and its text.
+    File(String, String),
+}
+
+/// What accepting a rollback came to.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Accepted {
+    /// Number of the `admin` line.
+    pub line: u64,
+    /// What was given up, and what was resumed from.
+    #[serde(flatten)]
+    pub given_up: GivenUp,
+}
+
+impl Home {
+    /// Goes on with a log that remembered heads are not on, up to the one that is given: a person says that an older
+    /// copy was put there on purpose. The log says so in a line of its own, and the index is made again.
+    ///
+    /// # Errors
+    /// [`HomeError::NotAllowed`] if there is nothing to give up, or who asks may not; [`HomeError`] as for opening,
+    /// also where a head of more lines than the given one is remembered. Nothing was changed then.
+    pub fn accept_rollback(
+        root: &Path,
+        seams: Seams,
+        by: &Principal,
+        reason: &str,
+        given: &Given,
+    ) -> Result<Accepted, HomeError> {
+        let (lock, genesis) = Home::lock(root, &seams)?;
+        let parts = Home::parts(root, lock, Hold::Long)?;
+        let pairs = Pairs::of(&parts.keyring)?;
+        let disk = Arc::clone(&seams.disk);
+        let mut remembered = of_index(&parts.store);
+        let given = match given {
+            Given::State => remembered.iter().max_by_key(|remembered| remembered.head.size).cloned(),
+            Given::File(from, text) => Remembered::of_file(from, text),
+        };
+        let Some(given) = given else {
+            return Err(HomeError::NotAllowed(
+                "there is no head in what --head names: a checkpoint, a receipt, or `state`".to_owned(),
+            ));
+        };
+        remembered.extend(receipts(disk.as_ref(), RECEIPTS_GIVEN_UP_MAX)?);
+        remembered.push(given.clone());
+        let heads = Heads { remembered, given_up: Vec::new() };
+        let known = pairs.known(&genesis.origin, heads)?;
+        parts.store.begin()?;
+        parts.store.clear_within()?;
+        let mut folded = Folded::from(State::default(), Outstanding::new());
+        let opened = recover::open_beside(disk, known, None, Some(&given.head), &mut |line| {
+            folded.line(&parts.store, line)
+        });
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
+        };
+        let mut heads = opened.missing;
+        heads.dedup();
+        if !heads.contains(&given.head) {
+            return Err(HomeError::NotAllowed(format!(
+                "{} is not to be given up: it lies on this log, was given up before, or is not signed by the key \
+                 that this log had at {} lines",
+                given.from, given.head.size
+            )));
+        }
+        let mut home = Home::over(root, seams, parts, (opened.ledger, opened.found, folded))?;
+        home.check_person(by, reason)?;
+        let position = home.ledger.position();
+        let resumed_from = Head { size: position.seq.saturating_sub(1), root: position.root.to_string() };
+        let given_up = GivenUp { heads, resumed_from };
+        let line = position.seq;
+        let record = Record::Admin(Admin {
+            timestamp: home.ledger_now(),
+            by: by.clone(),
+            reason: reason.to_owned(),
+            note: format!("gave up {} and went on from {}", given.head, given_up.resumed_from),
+            changes: vec![Change::HeadsGivenUp(given_up.clone())],
+        });
+        home.ledger.append(&[(record.kind(), record.body().map_err(HomeError::Record)?)])?;
+        fold(&mut home.state, &home.store, &mut home.outstanding, line, &record)?;
+        home.store.save_tip(&home.ledger.position().to_stored())?;
+        home.store.commit()?;
+        // Until here the heads that were given up are remembered as they were.
+        home.ledger.publish_head()?;
+        pairs.settle(home.keyring(), &home.ledger)?;
+        home.lines_since_snapshot = home.lines_since_snapshot.saturating_add(2);
+        home.save_snapshot()?;
+        Ok(Accepted { line, given_up })
+    }
+}
