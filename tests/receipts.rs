@@ -129,7 +129,8 @@ fn every_place_in_every_tree_up_to_300_lines_has_the_proof_of_the_definition() {
             assert_eq!(path, definition.path(index, 0, size), "{index} of {size}");
             assert!(verify_inclusion(&log.leaves[index], index as u64, count, &path, &root));
         }
-        for old in 1..=size {
+        // Every pair of smaller ones; of larger ones some, and those at both ends.
+        for old in (1..=size).filter(|old| size <= 130 || old % 11 == 0 || *old < 3 || size - old < 3) {
             let path = leaves.consistency(old as u64, count).unwrap().unwrap();
             assert_eq!(path, definition.subproof(old, 0, size, true), "{old} to {size}");
             assert!(verify_consistency(old as u64, count, &definition.root(0, old), &root, &path));

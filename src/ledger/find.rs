@@ -10,7 +10,6 @@ use super::LedgerError;
 use super::line;
 use super::prune::Missing;
 use super::recover::segments;
-use super::rotation::{LogIdentity, Rotation, Timeline};
 use super::scan::{LineReader, NextLine};
 use super::segment;
 use super::stub::Stub;
@@ -99,34 +98,6 @@ impl<'a> Finder<'a> {
         let number = self.numbers.get(from).copied().unwrap_or(1);
         let next = self.numbers.get(from.saturating_add(1)).map(|next| self.first_of(*next)).transpose()?;
         Ok((number, next))
-    }
-
-    /// The keys that every part of the log is signed with: those of the first line, and what each file begins with.
-    ///
-    /// # Errors
-    /// [`LedgerError::Disk`] if the log does not begin with keys, or they were not handed on as they must.
-    pub fn keys(&self) -> Result<Timeline, LedgerError> {
-        let mut keys = Timeline::default();
-        for number in &self.numbers {
-            let fail = |error| self.fail(*number, error);
-            let file = self.open_head(*number)?;
-            let mut reader = LineReader::new(file.as_ref(), 0);
-            let NextLine::Line(_, first) = reader.next_line().map_err(fail)? else { break };
-            let Some(before) = keys.last() else {
-                keys = Timeline::from(
-                    0,
-                    LogIdentity::of_first_line(&first).map_err(io::Error::other).map_err(fail)?,
-                );
-                continue;
-            };
-            let NextLine::Line(_, second) = reader.next_line().map_err(fail)? else { break };
-            let line = line::parse(&second).map_err(io::Error::other).map_err(fail)?;
-            if line.kind == "rotate" {
-                let after = Rotation::check_line(&line, before).map_err(io::Error::other).map_err(fail)?;
-                keys.extend(self.first_of(*number)?, &after);
-            }
-        }
-        Ok(keys)
     }
 
     /// The bytes of a line without its LF; none if the log has no such line. It may not be sealed.

@@ -91,11 +91,6 @@ impl<'a> Leaves<'a> {
         self.from_cache
     }
 
-    /// The log.
-    pub fn finder(&self) -> &Finder<'a> {
-        &self.finder
-    }
-
     fn path(&self, level: usize) -> PathBuf {
         self.finder.place().1.join(FILES.get(level).copied().unwrap_or_default())
     }

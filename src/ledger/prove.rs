@@ -10,6 +10,7 @@ use super::leaves::Leaves;
 use super::line;
 use super::note::{self, Checkpoint, NOTE_BYTES_MAX, NoteError, VerifierKey};
 use super::proof::{self, Extension, ProofError, Receipt};
+use super::recover::keys_over_time;
 use super::rotation::Timeline;
 use super::seal::Seal;
 use super::tree::{Hash, leaf_hash, verify_consistency, verify_inclusion};
@@ -105,7 +106,7 @@ impl<'a> Prover<'a> {
     /// # Errors
     /// [`ProveError`].
     pub fn open(disk: &'a dyn Disk, dir: &'a Path) -> Result<Prover<'a>, ProveError> {
-        let keys = Finder::open(disk, dir)?.keys()?;
+        let keys = keys_over_time(disk, dir)?;
         Ok(Prover { disk, dir, keys })
     }
 

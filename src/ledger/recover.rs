@@ -150,7 +150,7 @@ pub fn keys_over_time(disk: &dyn Disk, dir: &Path) -> Result<Timeline, LedgerErr
     for number in segments(disk, dir)? {
         let path = dir.join(segment::file_name(number));
         let fail = |source| LedgerError::Disk { path: path.clone(), source };
-        let file = segment::open(disk, dir, number).map_err(fail)?;
+        let file = segment::open_head(disk, dir, number).map_err(fail)?;
         let mut reader = LineReader::new(file.as_ref(), 0);
         let mut next = || -> Result<Vec<u8>, LedgerError> {
             match reader.next_line().map_err(fail)? {

@@ -117,7 +117,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     };
     let (seq, receipt) = match &args.line {
         Some(path) => {
-            let bytes = std::fs::read(path).with_context(|| format!("--line `{}`", path.display()))?;
+            let bytes = receipts::read_file(path, line::LINE_BYTES_MAX + 1)?;
             let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes).to_vec();
             let seq = args.what.parse().context("with --line, name the line by its number")?;
             (seq, prover.receipt_of(seq, Some(line), &head).map_err(told)?)
