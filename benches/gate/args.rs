@@ -18,6 +18,8 @@ pub enum Section {
     Oneshot,
     /// `audit verify` beside plain hashing.
     Verify,
+    /// `audit replay` beside the bare fold.
+    Replay,
     /// Instructions and system calls of a request.
     Instructions,
     /// Ten thousand open cases of the council.
@@ -30,13 +32,14 @@ pub enum Section {
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 9] = [
+    pub const ALL: [Section; 10] = [
         Section::Stages,
         Section::Rules,
         Section::Drain,
         Section::Watch,
         Section::Instructions,
         Section::Verify,
+        Section::Replay,
         Section::Oneshot,
         Section::Council,
         Section::Admission,
@@ -50,6 +53,7 @@ impl Section {
             Section::Stages => "stages",
             Section::Oneshot => "oneshot",
             Section::Verify => "verify",
+            Section::Replay => "replay",
             Section::Instructions => "instructions",
             Section::Council => "council",
             Section::Admission => "admission",

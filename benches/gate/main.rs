@@ -20,6 +20,7 @@ mod figures;
 mod homes;
 mod instructions;
 mod oneshot;
+mod replay;
 mod requests;
 mod rules;
 mod stages;
@@ -65,6 +66,7 @@ fn run(args: &Args) -> Result<()> {
             Section::Rules => rules::measure(&bench, &mut report),
             Section::Oneshot => oneshot::measure(&bench, &mut report),
             Section::Verify => verify::measure(&bench, &mut report),
+            Section::Replay => replay::measure(&bench, &mut report),
             Section::Instructions => instructions::measure(&bench, &mut report),
         };
         measured.with_context(|| section.name())?;

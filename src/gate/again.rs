@@ -1,7 +1,7 @@
 //! A request as its ledger line tells of it, so that it can be decided again.
 
-use super::approvals;
 use super::actions::{self, ActionRule, Lane, Rate};
+use super::approvals;
 use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, Untold};
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified, read_body};
 use super::proposals;
@@ -241,7 +241,9 @@ fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String
             | Code::Internal
     );
     if !of_envelope && !before_reading {
-        return Err(format!("no key verified it, and it is refused as {code}, for what only a request can do"));
+        return Err(format!(
+            "no key verified it, and it is refused as {code}, for what only a request can do"
+        ));
     }
     let envelope = envelope(decision, String::new());
     if envelope.is_some() != of_envelope {

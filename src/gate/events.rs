@@ -38,8 +38,8 @@ pub fn rulebook_loaded(hash: &str, applied: Option<(&str, ProposalId)>, now: Tim
 
 /// The rule files cannot be used.
 pub fn rulebook_faulted(fault: &str, now: Time) -> Event {
-    let note =
-        "the rule files cannot be used: entries are refused, exits go on under the last good rulebook".to_owned();
+    let note = "the rule files cannot be used: entries are refused, exits go on under the last good rulebook"
+        .to_owned();
     event(now, note, vec![Change::RulebookFaulted { fault: fault.to_owned() }])
 }
 

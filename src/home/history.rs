@@ -64,7 +64,8 @@ pub fn each_decision(
             let read = each_sealed_line(disk.as_ref(), &identity, Position::start(), &mut take);
             reading.hand_over().and(read.map(drop))
         });
-        let folded = fold_all(Past::new(Arc::clone(&disk), false)?, receiver.into_iter().flatten(), progress, visit);
+        let folded =
+            fold_all(Past::new(Arc::clone(&disk), false)?, receiver.into_iter().flatten(), progress, visit);
         // What the reader met comes first: the lines before it were good.
         let read = reader.join().unwrap_or_else(|_| Err(HomeError::Record("the reader ended".to_owned())));
         match (folded, read) {

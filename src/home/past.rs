@@ -317,9 +317,10 @@ impl Past {
         }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
-            lookups.reported = decision.file_sha256.as_ref().and_then(|file| {
-                self.reported.get(&(source.clone(), id.clone(), file.clone())).cloned()
-            });
+            lookups.reported = decision
+                .file_sha256
+                .as_ref()
+                .and_then(|file| self.reported.get(&(source.clone(), id.clone(), file.clone())).cloned());
         }
         if let Some(query) = &needs.history {
             lookups.history = Some(self.store.history(query, decision.timestamp)?);

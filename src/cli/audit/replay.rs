@@ -71,7 +71,8 @@ fn answer_files(dir: &Path) -> Result<AnswerFiles> {
 /// A bar over the bytes of the log, drawn on a terminal only.
 fn bar(dir: &Path) -> ProgressBar {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let logs = entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("log-")));
+    let logs =
+        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("log-")));
     let total: u64 = logs.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
     let bar = if total > BAR_BYTES_MIN { ProgressBar::new(total) } else { ProgressBar::hidden() };
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec} {eta}") {

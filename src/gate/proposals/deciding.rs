@@ -277,10 +277,7 @@ impl Turn<'_> {
             return Err(Refusal::new(Code::RulebookInvalid, format!("rule file {fault}")));
         }
         if self.lookups.rule_file_differs {
-            let what = format!(
-                "`{}` {EDITED}; wait until it is loaded, or undo it",
-                proposed.path
-            );
+            let what = format!("`{}` {EDITED}; wait until it is loaded, or undo it", proposed.path);
             return Err(Refusal::new(Code::StateConflict, what));
         }
         Ok(())

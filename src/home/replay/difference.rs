@@ -53,7 +53,8 @@ pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
         return None;
     }
     let values: [Option<Value>; 2] = [recorded, recomputed].map(|text| serde_json::from_str(text).ok());
-    let read = |path: &[Step]| values.each_ref().map(|value| value.as_ref().and_then(|value| at(value, path)));
+    let read =
+        |path: &[Step]| values.each_ref().map(|value| value.as_ref().and_then(|value| at(value, path)));
     // Where one has a member that the other leaves out, they stand at different members.
     let paths = [recorded, recomputed].map(|text| member_at(text, common));
     let mut found = None;

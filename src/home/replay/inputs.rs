@@ -93,7 +93,9 @@ fn start(own: &Recompute<'_>, line: &Event) -> Should {
             let event = events::program_changed(&own.state.program, version, line.timestamp);
             input(&Record::Start(event))
         }
-        _ => Should::NotBe("a `start` line tells of another version of the program, or changes nothing".to_owned()),
+        _ => Should::NotBe(
+            "a `start` line tells of another version of the program, or changes nothing".to_owned(),
+        ),
     }
 }
 
@@ -122,7 +124,9 @@ fn rulebook(own: &Recompute<'_>, line: &Event) -> Should {
         [Change::RulebookFaulted { fault }] if now.fault.as_ref() != Some(fault) => {
             input(&Record::Rulebook(events::rulebook_faulted(fault, line.timestamp)))
         }
-        _ => Should::NotBe("a `rulebook` line says that another one is in force, or cannot be used".to_owned()),
+        _ => {
+            Should::NotBe("a `rulebook` line says that another one is in force, or cannot be used".to_owned())
+        }
     }
 }
 
@@ -139,8 +143,11 @@ fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {
 fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
     let now = line.timestamp;
     if line.note == events::OWED {
-        let event =
-            Event { timestamp: now, note: events::OWED.to_owned(), changes: outbox::owed(&own.state.book, now) };
+        let event = Event {
+            timestamp: now,
+            note: events::OWED.to_owned(),
+            changes: outbox::owed(&own.state.book, now),
+        };
         return be(&Record::Tick(event), Class::Recomputed, "tick");
     }
     let note = events::NEW_DAY.to_owned();

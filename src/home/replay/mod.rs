@@ -310,7 +310,10 @@ impl Ahead<'_> {
         while self.waiting > 0 {
             self.waiting = self.waiting.saturating_sub(1);
             let report = self.done.recv();
-            total.add(report.unwrap_or_else(|_| Err(HomeError::Record("a worker ended".to_owned())))?, progress);
+            total.add(
+                report.unwrap_or_else(|_| Err(HomeError::Record("a worker ended".to_owned())))?,
+                progress,
+            );
         }
         Ok(())
     }
@@ -325,7 +328,8 @@ impl Ahead<'_> {
             self.waiting = self.waiting.saturating_sub(1);
             total.add(report?, progress);
         }
-        let own = if self.workers == 0 { Err(TrySendError::Full(range)) } else { self.ranges.try_send(range) };
+        let own =
+            if self.workers == 0 { Err(TrySendError::Full(range)) } else { self.ranges.try_send(range) };
         match own {
             Ok(()) => self.waiting = self.waiting.saturating_add(1),
             Err(TrySendError::Full(range) | TrySendError::Disconnected(range)) => {
@@ -402,8 +406,9 @@ impl Total {
     }
 
     fn report(self, origin: String, files: Option<&AnswerFiles>) -> Report {
-        let RangeReport { counts, first, decisions, answers, answered, missing, unanswered, programs, .. } =
-            self.sum;
+        let RangeReport {
+            counts, first, decisions, answers, answered, missing, unanswered, programs, ..
+        } = self.sum;
         let rows: Vec<Row> = counts
             .0
             .into_iter()

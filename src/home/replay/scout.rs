@@ -54,7 +54,8 @@ impl Parsed {
             _ => (&None, &None),
         };
         let payload = cases::text(disk, member.as_deref(), digest.as_deref())?;
-        let lost = digest.as_ref().filter(|_| payload.is_none()).map(|digest| format!("{BLOBS_DIR}/{digest}"));
+        let lost =
+            digest.as_ref().filter(|_| payload.is_none()).map(|digest| format!("{BLOBS_DIR}/{digest}"));
         let (kind, body) = (line.kind.clone(), line.body.clone());
         Ok(Parsed { location: line.location(), seq: line.seq, kind, body, record, payload, lost })
     }
@@ -298,7 +299,8 @@ impl Scout {
     }
 
     fn unverified(&self, decision: &Decision) -> Result<Option<Prepared>, HomeError> {
-        let (Some(digest), Some(origin)) = (&decision.file_sha256, Origin::from_label(&decision.spool)) else {
+        let (Some(digest), Some(origin)) = (&decision.file_sha256, Origin::from_label(&decision.spool))
+        else {
             return Ok(None);
         };
         let Some(bytes) = self.past.blob(digest)? else { return Ok(None) };
