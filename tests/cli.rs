@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 84] = [
+const COMMANDS: [&str; 85] = [
     "",
     "approvals",
     "approvals list",
