@@ -18,6 +18,8 @@ pub enum Section {
     Oneshot,
     /// `audit verify` beside plain hashing.
     Verify,
+    /// `audit replay` beside the bare fold.
+    Replay,
     /// Instructions and system calls of a request.
     Instructions,
     /// Ten thousand open cases of the council.
@@ -39,6 +41,7 @@ impl Section {
         Section::Watch,
         Section::Instructions,
         Section::Verify,
+        Section::Replay,
         Section::Oneshot,
         Section::Council,
         Section::Admission,
@@ -53,6 +56,7 @@ impl Section {
             Section::Stages => "stages",
             Section::Oneshot => "oneshot",
             Section::Verify => "verify",
+            Section::Replay => "replay",
             Section::Instructions => "instructions",
             Section::Council => "council",
             Section::Admission => "admission",

@@ -21,6 +21,7 @@ mod homes;
 mod instructions;
 mod oneshot;
 mod receipts;
+mod replay;
 mod requests;
 mod rules;
 mod stages;
@@ -67,6 +68,7 @@ fn run(args: &Args) -> Result<()> {
             Section::Oneshot => oneshot::measure(&bench, &mut report),
             Section::Verify => verify::measure(&bench, &mut report),
             Section::Receipts => receipts::measure(&bench, &mut report),
+            Section::Replay => replay::measure(&bench, &mut report),
             Section::Instructions => instructions::measure(&bench, &mut report),
         };
         measured.with_context(|| section.name())?;

@@ -31,7 +31,8 @@ pub struct Place {
     pub owner: SignKey,
 }
 
-fn copy_tree(from: &Path, to: &Path) {
+/// Copies a folder with all that is in it.
+pub fn copy_tree(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();

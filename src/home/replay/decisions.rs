@@ -11,7 +11,7 @@ use crate::gate::approvals::{self, End, Granted, Hold, Resolution, Verdict};
 use crate::gate::decide::{Untold, decide_untold};
 use crate::gate::handle::Turn;
 use crate::gate::record::CaseDecision;
-use crate::gate::{Decided, Decision, Prepared};
+use crate::gate::{Decided, Decision, Prepared, events, outbox};
 use crate::home::batch::{BLOBS_DIR, blob, refuse_instead, render};
 use crate::home::cases;
 use crate::home::open::HomeError;
@@ -152,6 +152,9 @@ impl<'a> Recompute<'a> {
         rules: &Rulebook,
         held: &[&Item],
     ) -> Result<Made, Should> {
+        if let Some(why) = self.overdue(decision, rules) {
+            return Err(Should::NotBe(why));
+        }
         let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.clone()))?;
         let (decided, bodies) =
             self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, None)?;
@@ -169,6 +172,21 @@ impl<'a> Recompute<'a> {
             _ => (Class::Recomputed, "decision".into()),
         };
         Ok(Made { decided, bodies, class, what })
+    }
+
+    /// What a batch has to begin with and does not. Told where nothing of this instant was written before: then nothing has
+    /// changed since the gate looked.
+    fn overdue(&self, decision: &Decision, rules: &Rulebook) -> Option<String> {
+        let now = decision.timestamp;
+        if !self.is_first || self.state.clock.last.is_none_or(|last| last >= now) {
+            return None;
+        }
+        if let Some(hold) = approvals::expired(&self.state, now).first() {
+            return Some(format!("the end of {} should stand in front of it: its time has passed", hold.id));
+        }
+        let mut parts = events::new_day(&self.state, rules, now).into_iter();
+        let is_due = parts.any(|part| !outbox::of_line(&self.state.book, part, now).is_empty());
+        is_due.then(|| "a `tick` line should stand in front of it: a new day has begun".to_owned())
     }
 
     #[expect(clippy::too_many_arguments, reason = "what one decision reads")]

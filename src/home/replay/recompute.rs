@@ -68,6 +68,8 @@ pub(super) struct Recompute<'a> {
     pub disk: &'a dyn Disk,
     pub answers: Option<&'a AnswerFiles>,
     pub expected: VecDeque<Expected>,
+    /// Whether no line of this batch has come but market lines.
+    pub is_first: bool,
     /// Market lines whose decision follows.
     held: Vec<&'a Item>,
 }
@@ -87,6 +89,7 @@ pub(super) fn recompute(
         disk,
         answers,
         expected: VecDeque::new(),
+        is_first: true,
         held: Vec::new(),
     };
     for item in &range.items {
@@ -131,6 +134,7 @@ impl<'a> Recompute<'a> {
             }
         }
         self.fold(item);
+        self.is_first = item.kind == "seal";
         if let Some(Record::Genesis(_)) = item.record.as_deref() {
             self.report.programs.insert(item.seq, self.state.program.clone());
         }
