@@ -62,7 +62,7 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate audit archive\n  spoolgate audit archive --keep 2\n  zstd -dc audit/log-00000001.jsonl.zst | sha256sum; grep log-00000001 audit/SEGMENTS\n\nSafe beside a running gate. audit/SEGMENTS has the SHA-256 of each closed segment's plain bytes."
     )]
     Archive(archive::Args),
-    /// Remove the contents of archived segments that were copied elsewhere; hashes stay, proofs stay valid.
+    /// Remove contents of archived segments; proofs stay valid.
     #[command(
         after_help = "Examples:\n  spoolgate audit prune --keep 3 --copied-to /mnt/vault\n  spoolgate audit prune --before log-00000007.jsonl --copied-to /mnt/vault --yes\n  cp /mnt/vault/log-0000000*.jsonl.zst audit/   # brings them back\n\nNeeds the lock: stop the gate first. Without the contents state.db cannot be made again; see docs/evidence.md."
     )]
