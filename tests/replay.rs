@@ -19,6 +19,9 @@ use spoolgate::home::HomeError;
 use spoolgate::home::replay::{AnswerFiles, Class, Options, Report, replay};
 use spoolgate::wire::code::Exit;
 
+/// Answers by the names of their files.
+type Named = BTreeMap<String, Vec<u8>>;
+
 /// Files of an audit folder.
 type Files = Vec<(PathBuf, Vec<u8>)>;
 
@@ -124,8 +127,8 @@ fn the_demo_is_the_same_with_its_answers() {
 #[test]
 fn answers_on_disk_are_compared_with_those_of_the_ledger() {
     let files = day::home();
-    let answers = |change: &dyn Fn(&mut BTreeMap<String, Vec<u8>>)| {
-        let mut found: BTreeMap<String, Vec<u8>> = files
+    let answers = |change: fn(&mut Named)| {
+        let mut found: Named = files
             .iter()
             .filter_map(|(path, bytes)| {
                 let name = path.strip_prefix("spool/out").ok()?.to_str()?.to_owned();
@@ -139,11 +142,11 @@ fn answers_on_disk_are_compared_with_those_of_the_ledger() {
         let options = Options { threads: 2, answers: Some(files_there) };
         replay(disk, Path::new("audit"), &options, &mut |_| {}).unwrap()
     };
-    let report = answers(&|_| {});
+    let report = answers(|_| {});
     let told = report.files.clone().unwrap();
     assert!(report.is_same() && told.same > 20 && told.changed == 0 && told.unknown == 0, "{report:#?}");
     let before = told.missing;
-    let changed = answers(&|files| {
+    let changed = answers(|files| {
         let name = "buy-1.json".to_owned();
         let text = String::from_utf8(files[&name].clone()).unwrap();
         files.insert(name, text.replace("success", "SUCCESS").into_bytes());
@@ -151,12 +154,12 @@ fn answers_on_disk_are_compared_with_those_of_the_ledger() {
     let told = changed.files.clone().unwrap();
     assert!(!changed.is_same() && told.changed == 1, "{told:?}");
     assert!(told.changed_files[0].starts_with("buy-1.json, of line "), "{told:?}");
-    let fewer = answers(&|files| {
+    let fewer = answers(|files| {
         files.remove("buy-1.json").unwrap();
     });
     let told = fewer.files.clone().unwrap();
     assert!(fewer.is_same() && told.missing > before, "{told:?}");
-    let planted = answers(&|files| {
+    let planted = answers(|files| {
         files.insert("planted.json".to_owned(), b"{}\n".to_vec());
     });
     assert_eq!(
