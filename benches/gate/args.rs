@@ -34,7 +34,7 @@ pub enum Section {
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 10] = [
+    pub const ALL: [Section; 11] = [
         Section::Stages,
         Section::Rules,
         Section::Drain,

@@ -132,7 +132,7 @@ fn counts(court: &Court) -> (u64, u64, u64) {
 /// What replay can say of each decision on a request with artifacts: the same line again, or why not.
 fn again(court: &Court) -> Vec<Result<bool, NotAgain>> {
     let mut found = Vec::new();
-    let mut visit = |past: &mut spoolgate::home::history::Past, line: &spoolgate::home::history::Line| {
+    let mut visit = |past: &mut spoolgate::home::past::Past, line: &spoolgate::home::history::Line| {
         if line.decision.action.as_deref() == Some("council.request") {
             found.push(match &line.request {
                 Ok(request) => {
