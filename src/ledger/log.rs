@@ -228,6 +228,17 @@ pub struct Sealed {
     pub locations: Vec<Location>,
 }
 
+/// A durable rotation.
+#[derive(Clone, Debug)]
+pub struct Rotated {
+    /// Number of the `rotate` line.
+    pub seq: u64,
+    /// What it says.
+    pub rotation: Rotation,
+    /// Where the segment line and the `rotate` line stand.
+    pub sealed: Sealed,
+}
+
 /// A ledger open for writing.
 pub struct Ledger {
     disk: Arc<dyn Disk>,
@@ -246,6 +257,21 @@ struct Rendered {
     leaves: Vec<Hash>,
     lengths: Vec<u64>,
     after: Position,
+}
+
+impl Rendered {
+    /// Where the first `count` lines stand in a batch that begins at `start`.
+    fn locations(&self, start: &Position, count: usize) -> Vec<Location> {
+        let (segment, mut offset) = (start.segment, start.offset);
+        let lines = self.lengths.iter().zip(&self.leaves).take(count);
+        lines
+            .map(|(length, leaf)| {
+                let location = Location { segment, offset, length: *length, leaf: *leaf };
+                offset += length + 1;
+                location
+            })
+            .collect()
+    }
 }
 
 impl Ledger {
@@ -312,19 +338,7 @@ impl Ledger {
         let rendered = render_batch(&self.position, &self.signer, bodies)?;
         self.poisoned = true;
         self.write(&rendered)?;
-        let mut offset = self.position.offset;
-        let segment = self.position.segment;
-        let locations = rendered
-            .lengths
-            .iter()
-            .zip(&rendered.leaves)
-            .take(bodies.len())
-            .map(|(length, leaf)| {
-                let location = Location { segment, offset, length: *length, leaf: *leaf };
-                offset += length + 1;
-                location
-            })
-            .collect();
+        let locations = rendered.locations(&self.position, bodies.len());
         self.position = rendered.after;
         self.poisoned = false;
         Ok(Sealed { locations })
@@ -388,7 +402,7 @@ impl Ledger {
     /// [`LedgerError`].
     pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
         let (start, body) = self.next_segment(rest)?;
-        self.begin_segment(&start, &[("segment", body)])
+        self.begin_segment(&start, &[("segment", body)]).map(|_| ())
     }
 
     /// Begins a new segment with other keys, to which those in force hand over in its second line. When this returns
@@ -398,7 +412,7 @@ impl Ledger {
     /// # Errors
     /// [`LedgerError::Rotation`] for keys that cannot be handed over to. After any other, every further call is
     /// [`LedgerError::Poisoned`].
-    pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<(u64, Rotation), LedgerError> {
+    pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<Rotated, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
@@ -415,9 +429,9 @@ impl Ledger {
         start.keys = Arc::new(next.identity());
         self.poisoned = true;
         self.signer = next;
-        self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
+        let sealed = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
         self.poisoned = false;
-        Ok((seq, rotation))
+        Ok(Rotated { seq, rotation, sealed })
     }
 
     /// Where the next segment begins, and its first line.
@@ -437,11 +451,12 @@ impl Ledger {
         Ok((start, body))
     }
 
-    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<(), LedgerError> {
+    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<Sealed, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
         self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
+        let locations = rendered.locations(start, bodies.len());
         self.position = rendered.after;
-        Ok(())
+        Ok(Sealed { locations })
     }
 }
 
