@@ -88,6 +88,8 @@ fn a_pruned_home_verifies_and_goes_on() {
     assert!(report.ok, "{:?}", report.problems);
     assert_eq!((report.segments, report.pruned, report.torn), (4, 3, 1));
     assert!(report.unseen_lines > 300 && report.unseen_lines < report.lines, "{report:?}");
+    let unseen = format!("what {} of {} lines say", report.unseen_lines, report.lines);
+    assert!(report.not_shown.iter().any(|what| what.starts_with(&unseen)), "{:?}", report.not_shown);
     assert_eq!(report.reached, Reached::RememberedHead);
 
     let mut home = place.open().unwrap();

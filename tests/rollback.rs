@@ -20,6 +20,7 @@ use spoolgate::ledger::heads::Head;
 use spoolgate::ledger::note::{self, Checkpoint};
 use spoolgate::ledger::tree::Hash;
 use spoolgate::ledger::verify::{self, Options, Reached, Report};
+use spoolgate::state::Store;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 
@@ -119,6 +120,11 @@ fn an_older_folder_beside_a_newer_index() {
     let before_accepting = place.fork();
     let accepted = accept(&place, &Given::State).unwrap();
     assert_eq!((&accepted.given_up.heads, &accepted.given_up.resumed_from), (&vec![lost.clone()], &there));
+    // The index has the line without another start.
+    let index = Store::open_read_only(place.root.path()).unwrap();
+    assert!(index.line(accepted.line).unwrap().is_some());
+    drop(index);
+    assert!(place.open().unwrap().record(accepted.line).is_ok());
     go_on(&place, "a3");
     let report = verify_with(&place, &checkpoint_in(&newer));
     let told = format!("given up by line {}", accepted.line);

@@ -28,6 +28,7 @@ use spoolgate::ledger::rotation::{LogIdentity, Order, Rotation};
 use spoolgate::ledger::seal::Seal;
 use spoolgate::ledger::tree::{Hash, leaf_hash};
 use spoolgate::ledger::verify::{self, Options, Report};
+use spoolgate::state::Store;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::time::Time;
@@ -92,6 +93,11 @@ fn old_heads_and_both_keys_verify_afterwards() {
     let before = keyring(&place).log_keys().unwrap();
     let old_head = String::from_utf8(place.disk.get("audit/checkpoint").unwrap()).unwrap();
     let rotated = rotate(&place);
+    // The index has the line without another start.
+    let index = Store::open_read_only(place.root.path()).unwrap();
+    let there = index.line(rotated.line).unwrap().unwrap();
+    assert!(place.open().unwrap().record(rotated.line).is_ok(), "{there:?}");
+    drop(index);
     let kinds: Vec<String> = lines_of(&place.disk.get("audit/log-00000002.jsonl").unwrap())
         .iter()
         .map(|line| String::from_utf8_lossy(line).split('"').nth(11).unwrap().to_owned())

@@ -15,6 +15,7 @@ use crate::council::case::{self, Case};
 use crate::gate::record::Redaction;
 use crate::gate::sealing::{BLOB_PREFIX, DIGESTS, FILE};
 use crate::gate::{Change, Decision, Record};
+use crate::ledger::LedgerError;
 use crate::wire::approvals::HoldId;
 use crate::wire::council::SubmitVerdict;
 use crate::wire::ids::{Principal, RequestId};
@@ -73,8 +74,11 @@ impl Home {
     /// # Errors
     /// [`RedactError`]: there is no such line, or it is no decision.
     pub fn lines_of_request(&self, seq: u64) -> Result<Vec<u64>, RedactError> {
-        let Ok((_, decision)) = self.decision(seq) else {
-            return refused(format!("line {seq} is no decision; only requests have sealed fields"));
+        let decision = match self.decision(seq) {
+            Ok((_, decision)) => decision,
+            // Bringing the segment back is what helps.
+            Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
+            Err(_) => return refused(format!("line {seq} is no decision; only requests have sealed fields")),
         };
         let mut lines = vec![seq];
         // A refused line may name somebody else's request.

@@ -170,8 +170,8 @@ impl Home {
         });
         let sealed = home.ledger.append(&[(record.kind(), record.body().map_err(HomeError::Record)?)])?;
         fold(&mut home.state, &home.store, &mut home.outstanding, line, &record)?;
-        for location in sealed.locations {
-            home.store.insert_line(line, location, &record)?;
+        if let Some(location) = sealed.locations.first() {
+            home.store.insert_line(line, *location, &record)?;
         }
         home.store.save_tip(&home.ledger.position().to_stored())?;
         home.store.commit()?;

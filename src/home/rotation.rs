@@ -102,13 +102,13 @@ impl Home {
         let log_key = next.verifier().to_string();
         self.keyring().set_pending_log_keys(&keys)?;
         let order = Order { timestamp: self.ledger_now(), by: by.clone(), reason: reason.to_owned() };
-        let log::Rotated { seq: line, location, rotation } = self.ledger.rotate(next, &order)?;
-        let record = Record::Rotate(rotation);
+        let log::Rotated { seq: line, rotation, sealed } = self.ledger.rotate(next, &order)?;
         self.keyring().promote_pending_log_keys()?;
         self.store.begin()?;
+        let record = Record::Rotate(rotation);
         fold(&mut self.state, &self.store, &mut self.outstanding, line, &record)?;
-        if let Some(location) = location {
-            self.store.insert_line(line, location, &record)?;
+        if let Some(location) = sealed.locations.last() {
+            self.store.insert_line(line, *location, &record)?;
         }
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;

@@ -173,6 +173,20 @@ pub fn sealing(
     Ok(again.ok().flatten())
 }
 
+/// Whether what a decision keeps under this name below `audit/blobs`, a disclosure or not, is there and hashes to it.
+///
+/// # Errors
+/// What the disk says.
+pub(super) fn is_kept(disk: &dyn Disk, name: &str) -> Result<bool, HomeError> {
+    match name.strip_prefix(sealing::BLOB_PREFIX) {
+        Some(digest) => {
+            let field = Field { field: String::new(), sd: digest.to_owned() };
+            Ok(matches!(disclosure(disk, &field)?, Standing::Disclosed(_)))
+        }
+        None => Ok(blob(disk, name)?.is_some()),
+    }
+}
+
 /// The bytes that a hold names, whether or not they are sealed.
 ///
 /// # Errors

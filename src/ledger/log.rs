@@ -221,22 +221,22 @@ pub struct Location {
     pub leaf: Hash,
 }
 
-/// New keys, durable.
-#[derive(Clone, Debug)]
-pub struct Rotated {
-    /// Number of the line that says so.
-    pub seq: u64,
-    /// Where it stands.
-    pub location: Option<Location>,
-    /// What it says.
-    pub rotation: Rotation,
-}
-
 /// A durable batch.
 #[derive(Clone, Debug)]
 pub struct Sealed {
     /// Where each of the bodies stands, in order.
     pub locations: Vec<Location>,
+}
+
+/// A durable rotation.
+#[derive(Clone, Debug)]
+pub struct Rotated {
+    /// Number of the `rotate` line.
+    pub seq: u64,
+    /// What it says.
+    pub rotation: Rotation,
+    /// Where the segment line and the `rotate` line stand.
+    pub sealed: Sealed,
 }
 
 /// A ledger open for writing.
@@ -260,7 +260,7 @@ struct Rendered {
 }
 
 impl Rendered {
-    /// Where the first `count` lines stand once it is written at `start`.
+    /// Where the first `count` lines stand in a batch that begins at `start`.
     fn locations(&self, start: &Position, count: usize) -> Vec<Location> {
         let (segment, mut offset) = (start.segment, start.offset);
         let lines = self.lengths.iter().zip(&self.leaves).take(count);
@@ -402,8 +402,7 @@ impl Ledger {
     /// [`LedgerError`].
     pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
         let (start, body) = self.next_segment(rest)?;
-        self.begin_segment(&start, &[("segment", body)])?;
-        Ok(())
+        self.begin_segment(&start, &[("segment", body)]).map(|_| ())
     }
 
     /// Begins a new segment with other keys, to which those in force hand over in its second line. When this returns
@@ -430,9 +429,9 @@ impl Ledger {
         start.keys = Arc::new(next.identity());
         self.poisoned = true;
         self.signer = next;
-        let locations = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
+        let sealed = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
         self.poisoned = false;
-        Ok(Rotated { seq, location: locations.last().copied(), rotation })
+        Ok(Rotated { seq, rotation, sealed })
     }
 
     /// Where the next segment begins, and its first line.
@@ -452,16 +451,12 @@ impl Ledger {
         Ok((start, body))
     }
 
-    fn begin_segment(
-        &mut self,
-        start: &Position,
-        bodies: &[(&str, String)],
-    ) -> Result<Vec<Location>, LedgerError> {
+    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<Sealed, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
-        let locations = rendered.locations(start, bodies.len());
         self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
+        let locations = rendered.locations(start, bodies.len());
         self.position = rendered.after;
-        Ok(locations)
+        Ok(Sealed { locations })
     }
 }
 

@@ -611,7 +611,7 @@ impl<'a> Walk<'a> {
         if self.seals.is_empty() {
             reached = Reached::Chain;
         }
-        let not_shown = self.not_shown(newest_head);
+        let not_shown = self.not_shown(newest_head, &sealed);
         Report {
             ok: self.problems.is_empty(),
             reached,
@@ -645,8 +645,8 @@ impl<'a> Walk<'a> {
         self.problems.push(Problem { file: from.to_owned(), offset: 0, what });
     }
 
-    /// What would not have shown, with the newest head that was compared.
-    fn not_shown(&self, newest_head: Option<u64>) -> Vec<String> {
+    /// What would not have shown, with the newest head that was compared and what is known of sealed fields.
+    fn not_shown(&self, newest_head: Option<u64>, sealed: &Sealed) -> Vec<String> {
         let mut not_shown = Vec::new();
         if self.options.chain {
             not_shown.push("lines rewritten with every later hash: would show without --chain".to_owned());
@@ -682,6 +682,25 @@ impl<'a> Walk<'a> {
                  receipt of that batch"
                     .to_owned(),
             );
+        }
+        if self.pruned > 0 {
+            not_shown.push(format!(
+                "what {} of {} lines say: their segments were pruned, and only their hashes are here; would show with \
+                 the archives",
+                self.unseen_lines, self.seq
+            ));
+        }
+        if sealed.not_seen {
+            not_shown.push(format!(
+                "what {} sealed fields hold: would show with the folder `blobs`, which is not here",
+                sealed.fields
+            ));
+        }
+        if sealed.redacted > 0 {
+            not_shown.push(format!(
+                "what {} sealed fields held: they were redacted, and lines say by whom and why",
+                sealed.redacted
+            ));
         }
         not_shown
     }

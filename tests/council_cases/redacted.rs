@@ -126,6 +126,9 @@ fn counts(court: &Court) -> (u64, u64, u64) {
     assert!(report.ok, "{:?}", report.problems);
     let Sealed { fields, disclosed, redacted, not_seen } = report.sealed;
     assert!(!not_seen);
+    let told = format!("what {redacted} sealed fields held");
+    let is_told = report.not_shown.iter().any(|what| what.starts_with(&told));
+    assert_eq!(is_told, redacted > 0, "{:?}", report.not_shown);
     (fields, disclosed, redacted)
 }
 
