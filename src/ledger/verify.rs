@@ -491,7 +491,8 @@ impl<'a> Walk<'a> {
                 }
             }
             self.seq = self.seq.saturating_add(stretch.lines);
-            if stretch.end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+            let end = stretch.seal.as_ref().map_or(stretch.end, |seal| seal.end);
+            if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
                 // Which line is one too many depends on where pieces end.
                 (self.seq, self.head) = joined.sealed;
                 let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
@@ -561,6 +562,7 @@ impl<'a> Walk<'a> {
                 torn.offset == sealed_to
                     && rest_from == sealed_to
                     && torn.length == rest_bytes
+                    && torn.length > 0
                     && torn.length <= BATCH_BYTES_MAX
                     && torn.sha256 == sha256_of(file, rest_from, rest_bytes)?
             }
