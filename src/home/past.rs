@@ -1,6 +1,6 @@
 //! What was known before a decision: the state, and everything that deciding looks up, folded from the lines before it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -59,6 +59,8 @@ pub struct Past {
     cases_at: (Time, usize),
     /// Blobs and rulebooks that were looked for and are not there.
     lost: RefCell<Vec<String>>,
+    /// Whether a payload was looked for of which a sealed member is not disclosed any more.
+    concealed: Cell<bool>,
 }
 
 impl Past {
@@ -80,6 +82,7 @@ impl Past {
             cases_in_batch: 0,
             cases_at: (Time::EPOCH, 0),
             lost: RefCell::new(Vec::new()),
+            concealed: Cell::new(false),
         })
     }
 
@@ -144,6 +147,11 @@ impl Past {
     /// What was looked for since this was last asked, and is not there.
     pub(super) fn take_lost(&self) -> Vec<String> {
         self.lost.take()
+    }
+
+    /// Whether since this was last asked something was read that is not disclosed any more.
+    pub(super) fn take_concealed(&self) -> bool {
+        self.concealed.take()
     }
 
     fn note_lost(&self, what: String) {
@@ -219,7 +227,11 @@ impl Past {
 
     fn payload(&self, record: &Record) -> Result<Option<String>, HomeError> {
         match record {
-            Record::Decision(line) if !line.sealed.is_empty() => sealed::payload(self.disk.as_ref(), line),
+            Record::Decision(line) if !line.sealed.is_empty() => {
+                let payload = sealed::payload(self.disk.as_ref(), line)?;
+                self.concealed.set(self.concealed.get() || payload.is_none());
+                Ok(payload)
+            }
             Record::Decision(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
             Record::Input(line) => self.text(line.payload.as_deref(), line.payload_blob.as_deref()),
             _ => Ok(None),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Class;
 use super::recompute::{BLOB_LOST, Expected, Recompute, Should};
-use super::scout::{Item, Known, OfDecision};
+use super::scout::{Item, Known, NOT_KEPT, OfDecision};
 use crate::gate::again::{Held, NotAgain};
 use crate::gate::approvals::{self, End, Granted, Hold, Resolution, Verdict};
 use crate::gate::decide::{Untold, decide_untold};
@@ -67,6 +67,9 @@ impl<'a> Recompute<'a> {
                 held.iter().for_each(|rows| {
                     self.note(rows, Should::NotBe("its decision differs".to_owned()));
                 });
+                if matches!(should, Should::Unknown(_)) {
+                    self.recorded_answer(item, decision, known)?;
+                }
                 self.note(item, should);
             }
             Ok(made) => self.compare(item, decision, known, &rules, held, made)?,
@@ -96,6 +99,7 @@ impl<'a> Recompute<'a> {
             return Ok(());
         }
         if let Some(why) = known.untold.filter(|_| !is_same) {
+            self.recorded_answer(item, decision, known)?;
             held.iter().chain([&item]).for_each(|line| {
                 self.note(line, Should::Unknown(why.into()));
             });
@@ -126,6 +130,9 @@ impl<'a> Recompute<'a> {
         let body = bodies.next().unwrap_or_default();
         let is_granted = decision.hold.is_some();
         if !self.note(item, Should::Be { body, class, what }) {
+            if item.concealed {
+                self.recorded_answer(item, decision, known)?;
+            }
             return Ok(());
         }
         self.answer(item, decision, known, &decided)?;
@@ -164,7 +171,7 @@ impl<'a> Recompute<'a> {
                 let code = code.map_or("", Code::name);
                 (Class::NotAgain, Cow::Owned(format!("{}: {code}", NotAgain::NoSignature.as_str())))
             }
-            (Held::Refusal, ..) => (Class::NotAgain, "its payload is not kept: it was no payload".into()),
+            (Held::Refusal, ..) => (Class::NotAgain, NOT_KEPT.into()),
             (_, Some(_), _) => (Class::Recomputed, "decision, an answer repeated".into()),
             (_, _, Some(Code::RequestIdConflict)) => {
                 (Class::Recomputed, "decision, an id used before".into())
@@ -310,6 +317,31 @@ impl<'a> Recompute<'a> {
         self.report.answers = self.report.answers.saturating_add(1);
         if let Some(files) = self.answers {
             files.note(&mut self.report.answered, item.seq, &decision.answer, &recorded);
+        }
+        Ok(())
+    }
+
+    /// Makes the answer of a line that cannot be recomputed again, from the line alone: it is what was answered, whether or
+    /// not its reasons can be told.
+    fn recorded_answer(
+        &mut self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+    ) -> Result<(), HomeError> {
+        let original = match (decision.metadata.replay_of, &known.original) {
+            (Some(_), Some(original)) => original,
+            (Some(_), None) => return Ok(()),
+            (None, _) => decision,
+        };
+        let data = original.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+        if data.is_none() && original.data_blob.is_some() {
+            return Ok(());
+        }
+        let Ok(answer) = original.answer(data.as_deref()) else { return Ok(()) };
+        self.report.answers = self.report.answers.saturating_add(1);
+        if let Some(files) = self.answers {
+            files.note(&mut self.report.answered, item.seq, &decision.answer, &answer.to_bytes());
         }
         Ok(())
     }

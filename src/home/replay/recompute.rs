@@ -8,6 +8,7 @@ use super::answers::{AnswerFiles, Answered};
 use super::difference::{Difference, apart};
 use super::scout::{Item, Known, Range};
 use super::{Class, Counts};
+use crate::gate::again::NotAgain;
 use crate::gate::approvals::Resolution;
 use crate::gate::record::{Event, Record};
 use crate::gate::{Change, State, events, outbox};
@@ -128,7 +129,7 @@ impl<'a> Recompute<'a> {
                     None => self.own_line(item),
                 };
                 let is_same = self.note(item, should);
-                if let Some(Record::Council(line)) = record.filter(|_| is_same) {
+                if let Some(Record::Council(line)) = record.filter(|_| is_same || item.concealed) {
                     self.case_answer(item, line)?;
                 }
             }
@@ -247,6 +248,14 @@ impl<'a> Recompute<'a> {
             Should::Be { body, class, what } if body == item.body => {
                 self.report.counts.add(class, what);
                 return true;
+            }
+            // The decision on a case rests on what was asked.
+            should
+                if item.concealed
+                    && (matches!(should, Should::Be { .. })
+                        || (item.kind == "council" && matches!(should, Should::NotBe(_)))) =>
+            {
+                self.report.counts.add(Class::NotAgain, NotAgain::Redacted.as_str());
             }
             Should::Be { body, .. } => self.differs(item, Some(&body), None),
             Should::NotBe(why) => self.differs(item, None, Some(why)),

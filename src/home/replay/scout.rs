@@ -113,6 +113,8 @@ pub(super) struct Item {
     pub payload: Option<String>,
     /// Blobs and rulebooks that were looked for and are not there.
     pub lost: Vec<String>,
+    /// Whether it read what is not disclosed any more.
+    pub concealed: bool,
 }
 
 /// Whole batches, and the state before and behind them.
@@ -134,6 +136,8 @@ pub(super) struct Scout {
     broken: Option<String>,
 }
 
+/// A request that was refused for its payload, of which the line keeps digests only.
+pub(super) const NOT_KEPT: &str = "its payload is not kept: it was no payload";
 /// Why a line cannot be recomputed that was no decision on what it asks for.
 const CONCEALED: &str = "an answer repeated, or refused before its payload counted: its hashes are sealed";
 
@@ -169,6 +173,7 @@ impl Scout {
         };
         let rules = if record.is_some() { self.past.rulebook(&hash) } else { None };
         let known = self.known(&location, &kind, record.as_deref(), rules.as_deref(), &mut payload)?;
+        let concealed = self.past.take_concealed();
         let mut lost = self.past.take_lost();
         lost.extend(own_lost);
         if record.is_some() && rules.is_none() {
@@ -187,7 +192,7 @@ impl Scout {
         let lines = if self.segment.0 == location.segment { self.segment.1 } else { 0 };
         self.segment = (location.segment, lines.saturating_add(1), end, Some(location));
         self.bytes = self.bytes.saturating_add(location.length).saturating_add(1);
-        self.items.push(Item { seq, location, kind, body, record, rules, known, payload, lost });
+        self.items.push(Item { seq, location, kind, body, record, rules, known, payload, lost, concealed });
         let is_full = self.items.len() >= RANGE_LINES || self.bytes >= RANGE_BYTES;
         Ok(if self.broken.is_some() || (is_seal && is_full) { Some(self.cut()) } else { None })
     }
@@ -292,7 +297,8 @@ impl Scout {
             match self.past.disclosed(decision)? {
                 Some((payload, revealed)) => again::retold(&revealed, Some(payload)),
                 None => {
-                    untold = Some(NotAgain::Redacted.as_str());
+                    let is_kept = decision.payload.is_some() || decision.payload_blob.is_some();
+                    untold = Some(if is_kept { NotAgain::Redacted.as_str() } else { NOT_KEPT });
                     again::retold(decision, None)
                 }
             }
