@@ -16,11 +16,14 @@ use common::place::{Place, drain};
 use spoolgate::home::pruning::{Pruned, UpTo};
 use spoolgate::home::{Home, HomeError, Seams, read};
 use spoolgate::host::disk::Disk;
+use spoolgate::host::entropy::SeededEntropy;
 use spoolgate::ledger::prove::{ProveError, Prover};
+use spoolgate::ledger::recover;
 use spoolgate::ledger::stub::Stub;
 use spoolgate::ledger::verify::{self, Options, Reached, Report};
 use spoolgate::ledger::{LedgerError, segment};
 use spoolgate::wire::code::Code;
+use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
 fn audit() -> &'static Path {
@@ -267,6 +270,46 @@ fn heads_within_pruned_segments_still_count() {
     let fork = String::from_utf8(other.disk.get("audit/checkpoint").unwrap()).unwrap();
     let report = check_with(place.disk.as_ref(), named(&fork));
     assert!(!report.ok && report.reached < Reached::RememberedHead, "{fork}");
+}
+
+/// The hand-overs stand in the first batches, which pruning leaves: keys, heads and proofs of every time stay.
+#[test]
+fn keys_of_every_time_are_known_over_pruned_segments() {
+    let (place, bot) = four_segments(8);
+    let head = || String::from_utf8(place.disk.get("audit/checkpoint").unwrap()).unwrap();
+    let owner = Principal::parse("owner").unwrap();
+    let mut heads = vec![head()];
+    let mut keys = Vec::new();
+    for seed in [31, 32] {
+        let seams = Seams { entropy: Arc::new(SeededEntropy::new(seed)), ..place.seams() };
+        let rotated = place.open_with(seams).unwrap().rotate_keys(&owner, "yearly").unwrap();
+        keys.push(rotated.old_log_key);
+        ask(&place, &bot, &format!("after{seed}"));
+        drain(&mut place.open().unwrap()).unwrap();
+        keys.push(rotated.log_key);
+        heads.push(head());
+    }
+    keys.dedup();
+    let before = recover::keys_over_time(place.disk.as_ref(), audit()).unwrap();
+    cut(&place);
+    archive_all(place.disk.as_ref(), 0).unwrap();
+    prune(&place, UpTo::Keep(0), None).unwrap();
+    let disk: &dyn Disk = place.disk.as_ref();
+    assert!(recover::kept(disk, audit()).unwrap().iter().filter(|(_, kept)| kept.is_pruned()).count() >= 6);
+    let after = recover::keys_over_time(disk, audit()).unwrap();
+    assert_eq!(after, before);
+    let known: Vec<String> = after.all().iter().map(|from| from.keys.log_key.to_string()).collect();
+    assert_eq!(known, keys);
+    let prover = Prover::open(disk, audit()).unwrap();
+    let newest = prover.newest().unwrap();
+    for (text, key) in heads.iter().zip(&keys) {
+        let report = check_with(disk, vec![("noted".to_owned(), text.clone())]);
+        assert!(report.ok && report.keys.len() == 3, "{:?}", report.problems);
+        let head = prover.head(text).unwrap();
+        assert_eq!(head.key.to_string(), *key);
+        prover.check_head(&head.checkpoint).unwrap();
+        prover.extension(&head, &newest).unwrap().check(&head.checkpoint, &newest.key).unwrap();
+    }
 }
 
 #[test]
