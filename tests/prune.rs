@@ -312,6 +312,47 @@ fn keys_of_every_time_are_known_over_pruned_segments() {
     }
 }
 
+/// A stub that agrees with itself and not with the log around it.
+#[test]
+fn a_stub_that_tells_something_else() {
+    let (place, _, _, _) = pruned(9, 3);
+    let files = Files::of(&place);
+    assert!(files.verifies());
+    let path = stub_path(2);
+    let bytes = place.disk.get(&path).unwrap();
+    let stub = Stub::from_bytes(&bytes).unwrap();
+    assert_eq!(stub.to_bytes().unwrap(), bytes);
+    type Edit = (&'static str, fn(&mut Stub));
+    let edits: [Edit; 9] = [
+        ("another first line", |stub| stub.header.first_line += 1),
+        ("another first batch", |stub| stub.header.first_batch += 1),
+        ("a batch more", |stub| stub.header.batches += 1),
+        ("a batch less", |stub| stub.header.batches -= 1),
+        ("another length", |stub| stub.header.length += 1),
+        ("no rest", |stub| stub.header.rest = None),
+        ("another sum", |stub| stub.header.sha256 = "0".repeat(64)),
+        ("a line less", |stub| {
+            stub.header.lines -= 1;
+            stub.leaves.pop();
+        }),
+        ("a line more", |stub| {
+            stub.header.lines += 1;
+            stub.leaves.push(stub.leaves[0]);
+        }),
+    ];
+    for (what, edit) in edits {
+        let mut changed = stub.clone();
+        edit(&mut changed);
+        assert_ne!(changed, stub, "{what}");
+        assert!(!files.with(&path, Some(changed.to_bytes().unwrap())).verifies(), "{what}");
+    }
+    let spaced = [b"{ ", &bytes[1..]].concat();
+    assert!(Stub::from_bytes(&spaced).is_err(), "another spelling");
+    assert!(Stub::from_bytes(&[&bytes[..], b"x"].concat()).is_err(), "a byte more");
+    assert!(Stub::from_bytes(&bytes[..bytes.len() - 32]).is_err(), "a hash less");
+    assert!(Stub::from_bytes(&[&bytes[..], &[0; 32]].concat()).is_err(), "a hash more");
+}
+
 #[test]
 fn what_stays_is_checked_byte_by_byte() {
     let (place, _, copied, _) = pruned(7, 3);
