@@ -332,6 +332,62 @@ fn a_batch_of_the_longest_length_and_one_byte_more() {
     }
 }
 
+/// What is looked at in every line whoever asks, and what only strictly.
+#[test]
+fn lines_that_are_not_written_as_lines_are() {
+    let (_place, files, _) = small();
+    let log = |text: &dyn Fn(String) -> String| {
+        let mut scribe = Scribe::new(&files.signer());
+        scribe.copy(&lines_of(files.segment(1)), &|_, _| {});
+        // So much that pieces are longer than a line may be.
+        (0..10).for_each(|_| scribe.add("stop", &stop(60_000)));
+        scribe.seal();
+        let line = format!("{}{}", Scribe::start(&scribe.truth(), "stop"), &stop(10)[1..]);
+        scribe.raw(&text(line));
+        let at = scribe.at;
+        scribe.seal();
+        scribe.add("stop", &stop(10));
+        scribe.seal();
+        (files.with_segment(1, scribe.bytes).without_checkpoint(), at)
+    };
+    sound(&log(&|line| line).0, "as it should be");
+    let wide = |length: usize| {
+        move |line: String| line.replacen("nnnnnnnnnn", &"n".repeat(length - line.len() + 10), 1)
+    };
+    sound(&log(&wide(65_535)).0, "as long as can be");
+    type Edit = (&'static str, fn(String) -> String);
+    let edits: [Edit; 4] = [
+        ("no end", |line| line.strip_suffix('}').unwrap().to_owned()),
+        ("white space behind it", |line| format!("{line} ")),
+        ("white space before it", |line| format!(" {line}")),
+        ("no kind", |line| line.replacen("\"stop\"", "\"\"", 1)),
+    ];
+    for (what, edit) in edits {
+        let (forged, at) = log(&edit);
+        refused(&forged, (1, at), what);
+    }
+    let (forged, at) = log(&wide(65_536));
+    refused(&forged, (1, at), "a byte too long");
+    // Good JSON of another spelling, and what is none: only the holder of the seal key can have it sealed.
+    let edits: [Edit; 3] = [
+        ("white space", |line| line.replacen("\"note\":", "\"note\": ", 1)),
+        ("another member", |line| line.replacen("\"note\":", "\"also\":1,\"note\":", 1)),
+        ("no JSON", |line| line.replacen("\"note\":", "\"note\"", 1)),
+    ];
+    for (what, edit) in edits {
+        let (forged, at) = log(&edit);
+        for threads in [1, 3] {
+            assert!(report(&forged, false, false, threads).ok, "{what}");
+            let strictly = report(&forged, true, false, threads);
+            assert!(
+                !strictly.ok && strictly.problems[0].offset == at as u64,
+                "{what}: {:?}",
+                strictly.problems
+            );
+        }
+    }
+}
+
 fn rotation_order() -> Order {
     let timestamp = Time::parse("2026-03-02T12:00:00Z").unwrap();
     Order { timestamp, by: Principal::parse("owner").unwrap(), reason: "yearly".to_owned() }

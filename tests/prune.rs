@@ -16,11 +16,14 @@ use common::place::{Place, drain};
 use spoolgate::home::pruning::{Pruned, UpTo};
 use spoolgate::home::{Home, HomeError, Seams, read};
 use spoolgate::host::disk::Disk;
+use spoolgate::host::entropy::SeededEntropy;
 use spoolgate::ledger::prove::{ProveError, Prover};
+use spoolgate::ledger::recover;
 use spoolgate::ledger::stub::Stub;
 use spoolgate::ledger::verify::{self, Options, Reached, Report};
 use spoolgate::ledger::{LedgerError, segment};
 use spoolgate::wire::code::Code;
+use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
 fn audit() -> &'static Path {
@@ -269,6 +272,87 @@ fn heads_within_pruned_segments_still_count() {
     let fork = String::from_utf8(other.disk.get("audit/checkpoint").unwrap()).unwrap();
     let report = check_with(place.disk.as_ref(), named(&fork));
     assert!(!report.ok && report.reached < Reached::RememberedHead, "{fork}");
+}
+
+/// The hand-overs stand in the first batches, which pruning leaves: keys, heads and proofs of every time stay.
+#[test]
+fn keys_of_every_time_are_known_over_pruned_segments() {
+    let (place, bot) = four_segments(8);
+    let head = || String::from_utf8(place.disk.get("audit/checkpoint").unwrap()).unwrap();
+    let owner = Principal::parse("owner").unwrap();
+    let mut heads = vec![head()];
+    let mut keys = Vec::new();
+    for seed in [31, 32] {
+        let seams = Seams { entropy: Arc::new(SeededEntropy::new(seed)), ..place.seams() };
+        let rotated = place.open_with(seams).unwrap().rotate_keys(&owner, "yearly").unwrap();
+        keys.push(rotated.old_log_key);
+        ask(&place, &bot, &format!("after{seed}"));
+        drain(&mut place.open().unwrap()).unwrap();
+        keys.push(rotated.log_key);
+        heads.push(head());
+    }
+    keys.dedup();
+    let before = recover::keys_over_time(place.disk.as_ref(), audit()).unwrap();
+    cut(&place);
+    archive_all(place.disk.as_ref(), 0).unwrap();
+    prune(&place, UpTo::Keep(0), None).unwrap();
+    let disk: &dyn Disk = place.disk.as_ref();
+    assert!(recover::kept(disk, audit()).unwrap().iter().filter(|(_, kept)| kept.is_pruned()).count() >= 6);
+    let after = recover::keys_over_time(disk, audit()).unwrap();
+    assert_eq!(after, before);
+    let known: Vec<String> = after.all().iter().map(|from| from.keys.log_key.to_string()).collect();
+    assert_eq!(known, keys);
+    let prover = Prover::open(disk, audit()).unwrap();
+    let newest = prover.newest().unwrap();
+    for (text, key) in heads.iter().zip(&keys) {
+        let report = check_with(disk, vec![("noted".to_owned(), text.clone())]);
+        assert!(report.ok && report.keys.len() == 3, "{:?}", report.problems);
+        let head = prover.head(text).unwrap();
+        assert_eq!(head.key.to_string(), *key);
+        prover.check_head(&head.checkpoint).unwrap();
+        prover.extension(&head, &newest).unwrap().check(&head.checkpoint, &newest.key).unwrap();
+    }
+}
+
+/// A stub that agrees with itself and not with the log around it.
+#[test]
+fn a_stub_that_tells_something_else() {
+    let (place, _, _, _) = pruned(9, 3);
+    let files = Files::of(&place);
+    assert!(files.verifies());
+    let path = stub_path(2);
+    let bytes = place.disk.get(&path).unwrap();
+    let stub = Stub::from_bytes(&bytes).unwrap();
+    assert_eq!(stub.to_bytes().unwrap(), bytes);
+    type Edit = (&'static str, fn(&mut Stub));
+    let edits: [Edit; 9] = [
+        ("another first line", |stub| stub.header.first_line += 1),
+        ("another first batch", |stub| stub.header.first_batch += 1),
+        ("a batch more", |stub| stub.header.batches += 1),
+        ("a batch less", |stub| stub.header.batches -= 1),
+        ("another length", |stub| stub.header.length += 1),
+        ("no rest", |stub| stub.header.rest = None),
+        ("another sum", |stub| stub.header.sha256 = "0".repeat(64)),
+        ("a line less", |stub| {
+            stub.header.lines -= 1;
+            stub.leaves.pop();
+        }),
+        ("a line more", |stub| {
+            stub.header.lines += 1;
+            stub.leaves.push(stub.leaves[0]);
+        }),
+    ];
+    for (what, edit) in edits {
+        let mut changed = stub.clone();
+        edit(&mut changed);
+        assert_ne!(changed, stub, "{what}");
+        assert!(!files.with(&path, Some(changed.to_bytes().unwrap())).verifies(), "{what}");
+    }
+    let spaced = [b"{ ", &bytes[1..]].concat();
+    assert!(Stub::from_bytes(&spaced).is_err(), "another spelling");
+    assert!(Stub::from_bytes(&[&bytes[..], b"x"].concat()).is_err(), "a byte more");
+    assert!(Stub::from_bytes(&bytes[..bytes.len() - 32]).is_err(), "a hash less");
+    assert!(Stub::from_bytes(&[&bytes[..], &[0; 32]].concat()).is_err(), "a hash more");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{Scratch, Sent, command, show, spoolgate, succeed};
-use spoolgate::ledger::note::{Checkpoint, sign_checkpoint};
+use spoolgate::ledger::note::{Checkpoint, SignerKey, claimed, sign_checkpoint};
 use spoolgate::ledger::tree::leaf_hash;
 
 /// A home, its verifier key, and a place for files beside it.
@@ -90,6 +90,75 @@ fn the_commands_make_and_check_receipts() {
     let theirs = succeed(Path::new("/nowhere"), &["audit", "prove", &seq, "--dir", &text(&copy)]);
     fs::set_permissions(&copy, fs::Permissions::from_mode(0o700)).unwrap();
     assert_eq!(theirs, by_id);
+}
+
+/// A head before a rotation and one behind it: each counts under its own key only, and a proof needs both.
+#[test]
+fn a_proof_across_a_rotation_needs_both_keys() {
+    let (scratch, old_key) = home();
+    let home = scratch.home();
+    let (old, new, proof) = (scratch.beside("old"), scratch.beside("new"), scratch.beside("proof"));
+    fs::write(&old, succeed(&home, &["audit", "checkpoint"])).unwrap();
+    let early = scratch.beside("early.tlog-proof");
+    fs::write(&early, succeed(&home, &["audit", "prove", "0"])).unwrap();
+    succeed(&home, &["audit", "rotate", "--reason", "yearly"]);
+    let report: serde_json::Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "audit", "verify"])).unwrap();
+    let new_key = report["log_key"].as_str().unwrap().to_owned();
+    assert_ne!(old_key, new_key);
+    fs::write(&new, succeed(&home, &["audit", "checkpoint"])).unwrap();
+    succeed(&home, &["audit", "consistency", &text(&old), "--out", &text(&proof)]);
+
+    let nowhere = Path::new("/nowhere");
+    let check = |heads: &[&Path], keys: &[&str]| {
+        let mut args = vec!["audit".to_owned(), "consistency".to_owned()];
+        args.extend(heads.iter().map(|head| text(head)));
+        args.extend(["--check".to_owned(), text(&proof)]);
+        args.extend(keys.iter().flat_map(|key| ["--key".to_owned(), (*key).to_owned()]));
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        spoolgate(nowhere, &args)
+    };
+    let name = old_key.split('+').next().unwrap();
+    let stranger = SignerKey::from_seed(name, &[9; 32]).unwrap().verifier().to_string();
+    for keys in [[&old_key, &new_key], [&new_key, &old_key]] {
+        let keys = keys.map(String::as_str);
+        for heads in [vec![old.as_path()], vec![&old, &new]] {
+            let shown = check(&heads, &keys);
+            assert!(shown.status.success(), "{}", show(&shown));
+        }
+    }
+    for keys in [
+        vec![&old_key],
+        vec![&new_key],
+        vec![&stranger],
+        vec![&old_key, &stranger],
+        vec![&stranger, &new_key],
+    ] {
+        let keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
+        let refused = check(&[&old], &keys);
+        assert_eq!(refused.status.code(), Some(5), "{keys:?}: {}", show(&refused));
+    }
+    // A key of another log signs for another log, whatever it signed.
+    let other = SignerKey::from_seed("example.org/other", &[8; 32]).unwrap();
+    let claimed = claimed(&fs::read_to_string(&old).unwrap()).unwrap();
+    let elsewhere = Checkpoint::new("example.org/other", claimed.size, leaf_hash(b"elsewhere"));
+    let elsewhere_note = scratch.beside("elsewhere");
+    fs::write(&elsewhere_note, sign_checkpoint(&elsewhere, &other).unwrap()).unwrap();
+    let other_key = other.verifier().to_string();
+    let refused = check(&[&old, &elsewhere_note], &[&old_key, &other_key]);
+    assert_eq!(refused.status.code(), Some(5), "{}", show(&refused));
+    assert!(!show(&refused).contains("FORK"), "two logs are no fork: {}", show(&refused));
+
+    // Receipts: of the old line under the old head, and made again under the new one.
+    let receipt = |path: &Path, key: &str| {
+        spoolgate(nowhere, &["audit", "check-proof", &text(path), "--key", key]).status.code()
+    };
+    assert_eq!((receipt(&early, &old_key), receipt(&early, &new_key)), (Some(0), Some(5)));
+    let again = scratch.beside("again.tlog-proof");
+    fs::write(&again, succeed(&home, &["audit", "prove", "0"])).unwrap();
+    assert_eq!((receipt(&again, &old_key), receipt(&again, &new_key)), (Some(5), Some(0)));
+    let under_old = succeed(&home, &["audit", "prove", "0", "--checkpoint", &text(&old)]);
+    assert_eq!(under_old, fs::read_to_string(&early).unwrap());
 }
 
 #[test]

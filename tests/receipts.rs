@@ -439,6 +439,45 @@ fn heads_of_one_size_and_two_roots_are_a_fork() {
 }
 
 /// What a witness is sent first: everything continues nothing.
+/// Whatever of a consistency proof is changed, it shows nothing any more; as long a path as there can be is read.
+#[test]
+fn a_changed_path_or_size_shows_nothing() {
+    let (disk, log) = small();
+    let (receipt, extension) = proofs(disk.as_ref(), &log, 5);
+    let prover = Prover::open(disk.as_ref(), Path::new(AUDIT)).unwrap();
+    let old = prover.head(&log.heads[1]).unwrap().checkpoint;
+    let key = synthetic::key(1);
+    extension.check(&old, &key).unwrap();
+    assert!(extension.path.len() > 1);
+    let mut changed = Vec::new();
+    for at in 0..extension.path.len() {
+        let mut path = extension.path.clone();
+        path[at] = leaf_hash(b"another");
+        changed.push(path);
+        let mut path = extension.path.clone();
+        path.remove(at);
+        changed.push(path);
+        let mut path = extension.path.clone();
+        path.insert(at, leaf_hash(b"one more"));
+        changed.push(path);
+    }
+    changed.push([extension.path.clone(), vec![leaf_hash(b"one more")]].concat());
+    for path in changed {
+        let refused = Extension { path, ..extension.clone() }.check(&old, &key).unwrap_err();
+        assert!(matches!(refused, ProofError::NotConsistent { .. }), "{refused}");
+    }
+    for old_size in [0, old.size - 1, old.size + 1] {
+        let refused = Extension { old_size, ..extension.clone() }.check(&old, &key).unwrap_err();
+        assert!(matches!(refused, ProofError::OtherOld { .. }), "{old_size}: {refused}");
+    }
+    let elsewhere = Checkpoint::new("example.org/other", old.size, old.root);
+    let refused = extension.check(&elsewhere, &key).unwrap_err();
+    assert!(matches!(refused, ProofError::OtherLog { .. }), "{refused}");
+    let of = |hashes: usize| Receipt { path: vec![leaf_hash(b""); hashes], ..receipt.clone() }.text();
+    assert!(Receipt::parse(of(63).as_bytes()).is_ok());
+    assert!(matches!(Receipt::parse(of(64).as_bytes()), Err(ProofError::PathTooLong)));
+}
+
 #[test]
 fn the_empty_log_is_the_beginning_of_every_log() {
     let (disk, _) = small();

@@ -24,7 +24,7 @@ use spoolgate::host::keyring::{LogKeys, SqliteKeyring};
 use spoolgate::ledger::log::LogSigner;
 use spoolgate::ledger::note::{self, Checkpoint};
 use spoolgate::ledger::recover;
-use spoolgate::ledger::rotation::{LogIdentity, Order, Rotation};
+use spoolgate::ledger::rotation::{LogIdentity, Order, Rotation, Timeline};
 use spoolgate::ledger::seal::Seal;
 use spoolgate::ledger::tree::{Hash, leaf_hash};
 use spoolgate::ledger::verify::{self, Options, Report};
@@ -333,6 +333,21 @@ fn a_hand_over_says_what_was_signed() {
     assert!(good.check(&elsewhere, 8, &prev).is_err(), "under another name");
     let same = Rotation::sign(&order(), &old, &old, 8, &prev);
     assert!(same.check(&old.identity(), 8, &prev).is_err(), "no new keys");
+    let half = |log: u8, seal: u8| {
+        layout::log_signer(ORIGIN, &LogKeys { log_seed: [log; 32], seal_seed: [seal; 32] }).unwrap()
+    };
+    for (what, half) in [("the old log key", half(1, 4)), ("the old seal key", half(3, 2))] {
+        let changed = Rotation::sign(&order(), &old, &half, 8, &prev);
+        assert!(changed.check(&old.identity(), 8, &prev).is_err(), "{what} stays");
+    }
+    // The line that begins a file is the first under its keys.
+    let mut keys = Timeline::from(0, old.identity());
+    keys.extend(5, &old.identity());
+    keys.extend(8, &new.identity());
+    assert_eq!(keys.all().len(), 2, "keys that stay begin nothing");
+    for (size, pair) in [(0, &old), (7, &old), (8, &new), (9, &new)] {
+        assert_eq!(*keys.at(size).unwrap(), pair.identity(), "{size}");
+    }
 }
 
 /// The file with its last seal made by another key.

@@ -112,6 +112,14 @@ pub enum ProofError {
         /// Its root.
         root: Hash,
     },
+    /// The checkpoints are of two logs.
+    #[error("the old checkpoint is of log `{old}`, the new one of `{new}`")]
+    OtherLog {
+        /// Name of the old one's log.
+        old: String,
+        /// Name of the new one's log.
+        new: String,
+    },
     /// The old checkpoint is the newer one.
     #[error("the old checkpoint is over {old} lines, the new one over {new}: exchange them")]
     Order {
@@ -280,8 +288,12 @@ impl Extension {
 /// Whether `new` can continue `old` at all.
 ///
 /// # Errors
-/// [`ProofError::Fork`] for one size with two roots; [`ProofError::Order`].
+/// [`ProofError::OtherLog`]; [`ProofError::Fork`] for one size with two roots; [`ProofError::Order`].
 pub fn check_order(old: &Checkpoint, new: &Checkpoint) -> Result<(), ProofError> {
+    // Who gives keys of two logs would else accuse one of them.
+    if old.origin != new.origin {
+        return Err(ProofError::OtherLog { old: old.origin.clone(), new: new.origin.clone() });
+    }
     if old.size == new.size && old.root != new.root {
         return Err(ProofError::Fork { size: old.size, one: old.root, other: new.root });
     }
