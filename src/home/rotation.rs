@@ -101,10 +101,12 @@ impl Home {
         let log_key = next.verifier().to_string();
         self.keyring().set_pending_log_keys(&keys)?;
         let order = Order { timestamp: self.ledger_now(), by: by.clone(), reason: reason.to_owned() };
-        let (line, rotation) = self.ledger.rotate(next, &order)?;
+        let (line, location, rotation) = self.ledger.rotate(next, &order)?;
         self.keyring().promote_pending_log_keys()?;
         self.store.begin()?;
-        fold(&mut self.state, &self.store, &mut self.outstanding, line, &Record::Rotate(rotation))?;
+        let record = Record::Rotate(rotation);
+        fold(&mut self.state, &self.store, &mut self.outstanding, line, &record)?;
+        self.store.insert_line(line, location, &record)?;
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
         self.lines_since_snapshot = self.lines_since_snapshot.saturating_add(3);

@@ -56,6 +56,20 @@ pub fn disclosure(disk: &dyn Disk, field: &Field) -> Result<Standing, HomeError>
     })
 }
 
+/// Whether the file of this name in `audit/blobs` is there with what its name says.
+///
+/// # Errors
+/// What the disk says.
+pub(super) fn is_kept(disk: &dyn Disk, name: &str) -> Result<bool, HomeError> {
+    Ok(match sealing::digest_of(name) {
+        Some(digest) => {
+            let field = Field { field: String::new(), sd: digest.to_owned() };
+            matches!(disclosure(disk, &field)?, Standing::Disclosed(_))
+        }
+        None => blob(disk, name)?.is_some(),
+    })
+}
+
 /// The disclosure's own text.
 pub fn text_of(opened: &Opened) -> String {
     Disclosure::new(opened.salt, &opened.name, &opened.value).text

@@ -248,6 +248,21 @@ struct Rendered {
     after: Position,
 }
 
+impl Rendered {
+    /// Where its first lines stand in the log, if it is written at `start`.
+    fn locations(&self, start: &Position, count: usize) -> Vec<Location> {
+        let (segment, mut offset) = (start.segment, start.offset);
+        let lines = self.lengths.iter().zip(&self.leaves).take(count);
+        lines
+            .map(|(length, leaf)| {
+                let location = Location { segment, offset, length: *length, leaf: *leaf };
+                offset += length + 1;
+                location
+            })
+            .collect()
+    }
+}
+
 impl Ledger {
     /// A ledger over an open last segment.
     pub fn at(disk: Arc<dyn Disk>, signer: LogSigner, file: Box<dyn LogFile>, position: Position) -> Ledger {
@@ -312,19 +327,7 @@ impl Ledger {
         let rendered = render_batch(&self.position, &self.signer, bodies)?;
         self.poisoned = true;
         self.write(&rendered)?;
-        let mut offset = self.position.offset;
-        let segment = self.position.segment;
-        let locations = rendered
-            .lengths
-            .iter()
-            .zip(&rendered.leaves)
-            .take(bodies.len())
-            .map(|(length, leaf)| {
-                let location = Location { segment, offset, length: *length, leaf: *leaf };
-                offset += length + 1;
-                location
-            })
-            .collect();
+        let locations = rendered.locations(&self.position, bodies.len());
         self.position = rendered.after;
         self.poisoned = false;
         Ok(Sealed { locations })
@@ -388,17 +391,21 @@ impl Ledger {
     /// [`LedgerError`].
     pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
         let (start, body) = self.next_segment(rest)?;
-        self.begin_segment(&start, &[("segment", body)])
+        self.begin_segment(&start, &[("segment", body)]).map(|_| ())
     }
 
     /// Begins a new segment with other keys, to which those in force hand over in its second line. When this returns
     /// the new ones are in force, and nothing is signed with the old ones any more. Returns the number of that
-    /// line and what it says.
+    /// line, where it stands, and what it says.
     ///
     /// # Errors
     /// [`LedgerError::Rotation`] for keys that cannot be handed over to. After any other, every further call is
     /// [`LedgerError::Poisoned`].
-    pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<(u64, Rotation), LedgerError> {
+    pub fn rotate(
+        &mut self,
+        next: LogSigner,
+        order: &Order,
+    ) -> Result<(u64, Location, Rotation), LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
@@ -415,9 +422,10 @@ impl Ledger {
         start.keys = Arc::new(next.identity());
         self.poisoned = true;
         self.signer = next;
-        self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
+        let locations = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
         self.poisoned = false;
-        Ok((seq, rotation))
+        let location = locations.last().copied().ok_or(LedgerError::Poisoned)?;
+        Ok((seq, location, rotation))
     }
 
     /// Where the next segment begins, and its first line.
@@ -437,11 +445,16 @@ impl Ledger {
         Ok((start, body))
     }
 
-    fn begin_segment(&mut self, start: &Position, bodies: &[(&str, String)]) -> Result<(), LedgerError> {
+    fn begin_segment(
+        &mut self,
+        start: &Position,
+        bodies: &[(&str, String)],
+    ) -> Result<Vec<Location>, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
         self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
+        let locations = rendered.locations(start, bodies.len());
         self.position = rendered.after;
-        Ok(())
+        Ok(locations)
     }
 }
 

@@ -15,6 +15,7 @@ use crate::gate::{Decided, Decision, Prepared, events, outbox};
 use crate::home::batch::{BLOBS_DIR, blob, refuse_instead, render};
 use crate::home::cases;
 use crate::home::open::HomeError;
+use crate::home::sealed;
 use crate::rules::Rulebook;
 use crate::wire::code::Code;
 
@@ -274,9 +275,9 @@ impl<'a> Recompute<'a> {
         known: &OfDecision,
         decided: &Decided,
     ) -> Result<(), HomeError> {
-        for (digest, _) in &decided.blobs {
-            if blob(self.disk, digest)?.is_none() {
-                self.report.missing.insert(format!("{BLOBS_DIR}/{digest}"));
+        for (name, _) in &decided.blobs {
+            if !sealed::is_kept(self.disk, name)? {
+                self.report.missing.insert(format!("{BLOBS_DIR}/{name}"));
             }
         }
         let original = match (decision.metadata.replay_of, &known.original) {
