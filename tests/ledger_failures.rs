@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use common::ledger_files::{Files, Forger, Opened, forge, is_seal, lines_of, small};
+use common::ledger_files::{Files, Forger, Opened, forge, is_seal, lines_of, small, three_segments};
 use common::memory_disk::MemoryDisk;
 use common::place::ORIGIN;
 use ed25519_dalek::SigningKey;
@@ -339,7 +339,7 @@ fn a_flip_in_the_middle_is_no_torn_tail() {
 /// Sizes in an archive are anybody's: more than there is must neither be believed nor asked of memory.
 #[test]
 fn an_archive_that_declares_more_than_it_holds() {
-    let (_place, files, _) = small();
+    let files = three_segments();
     let disk = MemoryDisk::with(&files.files);
     let plain = disk.open_log(&segment::path(1), Access::Read).unwrap();
     let packed = frames::pack(plain.as_ref(), &mut |_| {}).unwrap();

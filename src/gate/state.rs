@@ -11,10 +11,10 @@ use super::rates::Rates;
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
-use crate::ledger::heads::{GivenUp, Head};
 use crate::rules::rule::Entries;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
+use crate::wire::heads::{GivenUp, Head};
 use crate::wire::ids::Principal;
 use crate::wire::time::Time;
 

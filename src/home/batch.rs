@@ -433,7 +433,7 @@ impl Home {
             }
         }
         for (seq, record, _) in &others {
-            if matches!(record, Record::Council(_) | Record::Input(_)) {
+            if matches!(record, Record::Council(_) | Record::Input(_) | Record::Redact(_)) {
                 self.publish_case_record(*seq, record)?;
             }
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::open::{Home, HomeError, Seams};
 use crate::host::disk::Disk;
+use crate::host::real_disk::RealDisk;
 use crate::ledger::prune;
 use crate::ledger::recover;
 use crate::ledger::segment::{self, AUDIT_DIR};
@@ -150,5 +151,5 @@ impl Home {
 
 /// Makes everything on the file system of a folder durable.
 fn sync_folder(folder: &Path) -> std::io::Result<()> {
-    Ok(rustix::fs::syncfs(std::fs::File::open(folder)?)?)
+    RealDisk::open(folder)?.sync_fs(Path::new(""))
 }

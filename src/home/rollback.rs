@@ -168,8 +168,11 @@ impl Home {
             note: format!("gave up {} and went on from {}", given.head, given_up.resumed_from),
             changes: vec![Change::HeadsGivenUp(given_up.clone())],
         });
-        home.ledger.append(&[(record.kind(), record.body().map_err(HomeError::Record)?)])?;
+        let sealed = home.ledger.append(&[(record.kind(), record.body().map_err(HomeError::Record)?)])?;
         fold(&mut home.state, &home.store, &mut home.outstanding, line, &record)?;
+        for location in sealed.locations {
+            home.store.insert_line(line, location, &record)?;
+        }
         home.store.save_tip(&home.ledger.position().to_stored())?;
         home.store.commit()?;
         // Until here the heads that were given up are remembered as they were.

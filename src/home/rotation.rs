@@ -8,6 +8,7 @@ use crate::gate::Record;
 use crate::host::keyring::{LogKeys, SqliteKeyring};
 use crate::ledger::Ledger;
 use crate::ledger::heads::Heads;
+use crate::ledger::log;
 use crate::ledger::recover::Known;
 use crate::ledger::rotation::{Order, is_reason};
 use crate::rules::principals::Role;
@@ -101,12 +102,14 @@ impl Home {
         let log_key = next.verifier().to_string();
         self.keyring().set_pending_log_keys(&keys)?;
         let order = Order { timestamp: self.ledger_now(), by: by.clone(), reason: reason.to_owned() };
-        let (line, location, rotation) = self.ledger.rotate(next, &order)?;
+        let log::Rotated { seq: line, location, rotation } = self.ledger.rotate(next, &order)?;
+        let record = Record::Rotate(rotation);
         self.keyring().promote_pending_log_keys()?;
         self.store.begin()?;
-        let record = Record::Rotate(rotation);
         fold(&mut self.state, &self.store, &mut self.outstanding, line, &record)?;
-        self.store.insert_line(line, location, &record)?;
+        if let Some(location) = location {
+            self.store.insert_line(line, location, &record)?;
+        }
         self.store.save_tip(&self.ledger.position().to_stored())?;
         self.store.commit()?;
         self.lines_since_snapshot = self.lines_since_snapshot.saturating_add(3);

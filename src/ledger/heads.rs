@@ -3,33 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
-
 use super::log::Position;
 use super::note;
 use super::rotation::{LogIdentity, Timeline};
 use super::scan::SealedLine;
 use super::seal::Seal;
 use super::tree::Hash;
+pub use crate::wire::heads::{GivenUp, Head};
 
 /// First line of a C2SP tlog-proof, the form of receipts.
 const RECEIPT_HEADER: &str = "c2sp.org/tlog-proof@v1\n";
-
-/// A head: so many lines, and their root.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Head {
-    /// How many lines.
-    pub size: u64,
-    /// Root of the tree over them, hex.
-    pub root: String,
-}
-
-impl std::fmt::Display for Head {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} lines with root {}", self.size, self.root)
-    }
-}
 
 /// A remembered head.
 #[derive(Clone, Debug)]
@@ -81,16 +64,6 @@ pub fn checkpoint_of(text: &str) -> &str {
         return text;
     }
     text.split_once("\n\n").map_or(text, |(_, checkpoint)| checkpoint)
-}
-
-/// What a person gave up by accepting a rollback.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct GivenUp {
-    /// The heads that were remembered and not on the log any more, the smallest first.
-    pub heads: Vec<Head>,
-    /// The last seal of the log that was gone on with.
-    pub resumed_from: Head,
 }
 
 /// What is remembered of a log outside of it.

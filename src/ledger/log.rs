@@ -221,6 +221,17 @@ pub struct Location {
     pub leaf: Hash,
 }
 
+/// New keys, durable.
+#[derive(Clone, Debug)]
+pub struct Rotated {
+    /// Number of the line that says so.
+    pub seq: u64,
+    /// Where it stands.
+    pub location: Option<Location>,
+    /// What it says.
+    pub rotation: Rotation,
+}
+
 /// A durable batch.
 #[derive(Clone, Debug)]
 pub struct Sealed {
@@ -249,7 +260,7 @@ struct Rendered {
 }
 
 impl Rendered {
-    /// Where its first lines stand in the log, if it is written at `start`.
+    /// Where the first `count` lines stand once it is written at `start`.
     fn locations(&self, start: &Position, count: usize) -> Vec<Location> {
         let (segment, mut offset) = (start.segment, start.offset);
         let lines = self.lengths.iter().zip(&self.leaves).take(count);
@@ -391,21 +402,18 @@ impl Ledger {
     /// [`LedgerError`].
     pub fn cut(&mut self, rest: Option<Rest>) -> Result<(), LedgerError> {
         let (start, body) = self.next_segment(rest)?;
-        self.begin_segment(&start, &[("segment", body)]).map(|_| ())
+        self.begin_segment(&start, &[("segment", body)])?;
+        Ok(())
     }
 
     /// Begins a new segment with other keys, to which those in force hand over in its second line. When this returns
     /// the new ones are in force, and nothing is signed with the old ones any more. Returns the number of that
-    /// line, where it stands, and what it says.
+    /// line and what it says.
     ///
     /// # Errors
     /// [`LedgerError::Rotation`] for keys that cannot be handed over to. After any other, every further call is
     /// [`LedgerError::Poisoned`].
-    pub fn rotate(
-        &mut self,
-        next: LogSigner,
-        order: &Order,
-    ) -> Result<(u64, Location, Rotation), LedgerError> {
+    pub fn rotate(&mut self, next: LogSigner, order: &Order) -> Result<Rotated, LedgerError> {
         if self.poisoned {
             return Err(LedgerError::Poisoned);
         }
@@ -424,8 +432,7 @@ impl Ledger {
         self.signer = next;
         let locations = self.begin_segment(&start, &[("segment", body), ("rotate", rotate)])?;
         self.poisoned = false;
-        let location = locations.last().copied().ok_or(LedgerError::Poisoned)?;
-        Ok((seq, location, rotation))
+        Ok(Rotated { seq, location: locations.last().copied(), rotation })
     }
 
     /// Where the next segment begins, and its first line.
@@ -451,8 +458,8 @@ impl Ledger {
         bodies: &[(&str, String)],
     ) -> Result<Vec<Location>, LedgerError> {
         let rendered = render_batch(start, &self.signer, bodies)?;
-        self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
         let locations = rendered.locations(start, bodies.len());
+        self.file = write_segment(self.disk.as_ref(), start.segment, rendered.bytes.as_bytes())?;
         self.position = rendered.after;
         Ok(locations)
     }

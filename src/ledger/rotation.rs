@@ -4,13 +4,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer as _, VerifyingKey};
-use serde::{Deserialize, Serialize};
 
 use super::line;
 use super::log::LogSigner;
 use super::note::VerifierKey;
 use super::tree::Hash;
 use crate::gate::record::Genesis;
+pub use crate::wire::heads::Rotation;
 use crate::wire::ids::Principal;
 use crate::wire::signing::{hex, unhex};
 use crate::wire::time::Time;
@@ -85,28 +85,6 @@ pub struct Order {
     pub by: Principal,
     /// One line, not empty, at most [`REASON_BYTES_MAX`] bytes.
     pub reason: String,
-}
-
-/// Body of a `rotate` line: the second of a file, before the seal of the new key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rotation {
-    /// The gate's clock.
-    pub timestamp: Time,
-    /// The person who rotated.
-    pub by: Principal,
-    /// Why.
-    pub reason: String,
-    /// What verifies checkpoints from here on, C2SP signed-note form.
-    pub log_key: String,
-    /// What verifies seals from here on, hex.
-    pub seal_key: String,
-    /// Ed25519 signature of the old log key, base64.
-    pub old_log_sig: String,
-    /// Of the old seal key.
-    pub old_seal_sig: String,
-    /// Of the new log key, which shows that somebody has it. The new seal key shows that by the seal.
-    pub new_log_sig: String,
 }
 
 /// Whether this can be the reason of a rotation, or of giving up a head.

@@ -10,6 +10,7 @@ pub mod code;
 pub mod control;
 pub mod council;
 pub mod envelope;
+pub mod heads;
 pub mod ids;
 pub mod json;
 pub mod market;

@@ -58,7 +58,10 @@ pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
     // Where one has a member that the other leaves out, they stand at different members.
     let paths = [recorded, recomputed].map(|text| member_at(text, common));
     let mut found = None;
-    for path in &paths {
+    // A number that goes on in one has ended in the other: the member itself says more than what it is in.
+    let mut deepest_first: Vec<&Vec<Step>> = paths.iter().collect();
+    deepest_first.sort_by_key(|path| std::cmp::Reverse(path.len()));
+    for path in deepest_first {
         let [a, b] = read(path);
         if a != b {
             let shown = [a, b].map(|value| value.map(|value| cut(&value.to_string())));
