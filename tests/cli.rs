@@ -370,6 +370,18 @@ fn looking_at_a_damaged_ledger_is_refused() {
 }
 
 #[test]
+fn a_folder_without_a_log_is_named() {
+    let empty = scratch();
+    let dir = empty.path().to_str().unwrap();
+    let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
+    assert_eq!(replayed.status.code(), Some(5));
+    assert!(err(&replayed).contains(&format!("there is no log in `{dir}`")), "{}", err(&replayed));
+    let archived = spoolgate(empty.path(), &["audit", "archive"]);
+    assert_eq!(archived.status.code(), Some(2));
+    assert!(err(&archived).contains("is not a home"), "{}", err(&archived));
+}
+
+#[test]
 fn an_init_that_fails_can_be_made_again() {
     let dir = scratch();
     let home = dir.path().join("home");

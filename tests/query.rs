@@ -680,6 +680,14 @@ fn a_ledger_is_waited_for_and_nobody_follows_for_a_reader_who_left() {
     assert!(done.status.success(), "{}", show(&done));
     assert_eq!(followed.next().as_deref(), Some("genesis"));
     assert_eq!(followed.end(), Some(0));
+    // It is there as well when its first segment is archived.
+    for args in [&["audit", "rotate", "--reason", "r"][..], &["audit", "archive"]] {
+        let done = command(&home, args).output().unwrap();
+        assert!(done.status.success(), "{}", show(&done));
+    }
+    let followed = Followed::over(&home, &[]);
+    assert_eq!(followed.next().as_deref(), Some("genesis"));
+    assert_eq!(followed.end(), Some(0));
 
     let mut child = command(&home, &["audit", "tail", "-f"])
         .stdout(Stdio::piped())

@@ -225,10 +225,30 @@ fn hostile_files_are_refused_quickly_and_say_nothing() {
     rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
         .unwrap();
     check(2);
+    // Whoever waits for the writer of a FIFO, or for the end of a device, waits for ever.
+    for path in [text(&file), "/dev/zero".to_owned()] {
+        for given in [
+            vec!["audit", "verify", "--head", &path],
+            vec!["audit", "accept-rollback", "--head", &path, "--reason", "r"],
+        ] {
+            let done = spoolgate(&home, &given);
+            assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+            assert!(show(&done).contains(&format!("`{path}` is not a regular file")), "{}", show(&done));
+        }
+    }
     fs::remove_file(&file).unwrap();
     check(2);
     fs::create_dir(&file).unwrap();
     check(2);
+    // What is no file is not replaced by one.
+    fs::remove_dir(&file).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0)
+        .unwrap();
+    for given in [vec!["audit", "prove", "0"], vec!["audit", "export", "--force"]] {
+        let done = spoolgate(&home, &[&given[..], &["--out", &text(&file)]].concat());
+        assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+        assert!(show(&done).contains("is not a regular file"), "{}", show(&done));
+    }
     // Standard input is as good as a file.
     let mut child = Command::new(common::PROGRAM)
         .args(["audit", "check-proof", "-", "--key", &key])

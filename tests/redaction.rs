@@ -104,6 +104,9 @@ fn a_case_is_redacted_and_every_proof_stays() {
     let before = holding(&home, &texts);
     let may = |path: &String| path.contains("/audit/blobs/sd-") || path.contains("/council/cases/");
     assert!(!before.is_empty() && before.iter().all(may), "{before:?}");
+    let replayed: Value =
+        serde_json::from_str(&succeed(&home, &["--format", "json", "audit", "replay"])).unwrap();
+    assert_eq!(replayed["missing"], 0, "disclosures are blobs of another name");
     let head = scratch.beside("head");
     fs::copy(home.join("audit/checkpoint"), &head).unwrap();
     let log = log_bytes(&home);

@@ -454,6 +454,10 @@ fn the_command() {
     assert!(shown.contains("key from line 0") && shown.contains("not shown"), "{shown}");
     let lines = succeed(&home, &["audit", "tail"]);
     assert!(lines.contains("rotate") && lines.contains("yearly"), "{lines}");
+    // Also where the index says which lines there are.
+    let found = succeed(&home, &["audit", "query", "--kind", "rotate"]);
+    let read = succeed(&home, &["audit", "query", "--kind", "rotate", "--no-index"]);
+    assert!(found == read && found.contains("yearly"), "{found}{read}");
     let lock = spoolgate::host::lock::try_lock(&home).unwrap().unwrap();
     let busy = command(&home, &["audit", "rotate", "--reason", "again"]).output().unwrap();
     assert_eq!(busy.status.code(), Some(7), "{}", show(&busy));

@@ -60,6 +60,11 @@ pub fn blob_name(digest: &str) -> String {
     [BLOB_PREFIX, digest].concat()
 }
 
+/// The digest of the disclosure that has this name in `audit/blobs`; none: it is another blob's name.
+pub fn digest_of(name: &str) -> Option<&str> {
+    name.strip_prefix(BLOB_PREFIX)
+}
+
 /// Whether requests of this action have sealed members.
 pub fn is_sealed(action: &str) -> bool {
     actions::find(action).is_some_and(|rule| !rule.sealed.is_empty())

@@ -56,6 +56,20 @@ pub fn disclosure(disk: &dyn Disk, field: &Field) -> Result<Standing, HomeError>
     })
 }
 
+/// Whether the file of this name in `audit/blobs` is there with what its name says.
+///
+/// # Errors
+/// What the disk says.
+pub(super) fn is_kept(disk: &dyn Disk, name: &str) -> Result<bool, HomeError> {
+    Ok(match sealing::digest_of(name) {
+        Some(digest) => {
+            let field = Field { field: String::new(), sd: digest.to_owned() };
+            matches!(disclosure(disk, &field)?, Standing::Disclosed(_))
+        }
+        None => blob(disk, name)?.is_some(),
+    })
+}
+
 /// The disclosure's own text.
 pub fn text_of(opened: &Opened) -> String {
     Disclosure::new(opened.salt, &opened.name, &opened.value).text
@@ -171,20 +185,6 @@ pub fn sealing(
     let mut salts = salts.into_iter();
     let again = sealing::seal(request, file.as_deref().map(str::as_bytes), &mut || salts.next().ok_or(()));
     Ok(again.ok().flatten())
-}
-
-/// Whether what a decision keeps under this name below `audit/blobs`, a disclosure or not, is there and hashes to it.
-///
-/// # Errors
-/// What the disk says.
-pub(super) fn is_kept(disk: &dyn Disk, name: &str) -> Result<bool, HomeError> {
-    match name.strip_prefix(sealing::BLOB_PREFIX) {
-        Some(digest) => {
-            let field = Field { field: String::new(), sd: digest.to_owned() };
-            Ok(matches!(disclosure(disk, &field)?, Standing::Disclosed(_)))
-        }
-        None => Ok(blob(disk, name)?.is_some()),
-    }
 }
 
 /// The bytes that a hold names, whether or not they are sealed.

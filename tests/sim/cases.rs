@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
+use spoolgate::home::sealed;
 
 use super::check::ensure;
 use super::life::Life;
@@ -19,9 +20,12 @@ impl Life {
         let mut opened: BTreeMap<String, u64> = BTreeMap::new();
         let mut accepted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for (seq, decision) in self.reader.decisions.iter().filter(|(_, decision)| decision.is_on_a_case()) {
-            let payload = decision.payload.as_deref().unwrap_or_default();
+            // With what is sealed in it: roles need all of it.
+            let payload = sealed::payload(self.disk.as_ref(), decision)
+                .map_err(|error| format!("line {seq}: {error}"))?
+                .ok_or_else(|| format!("line {seq}: its payload is not disclosed"))?;
             let said: Value =
-                serde_json::from_str(payload).map_err(|error| format!("line {seq}: {error}"))?;
+                serde_json::from_str(&payload).map_err(|error| format!("line {seq}: {error}"))?;
             let case = said["request_id"].as_str().unwrap_or_default().to_owned();
             let dir = Path::new("council/cases").join(&case);
             let path = if decision.opens_a_case() {
@@ -36,7 +40,7 @@ impl Life {
                 dir.join("verdicts").join(format!("{seq}-{role}.json"))
             };
             ensure!(
-                self.disk.holds(&path, &line_of(payload)),
+                self.disk.holds(&path, &line_of(&payload)),
                 "{} is not that of line {seq}",
                 path.display()
             );

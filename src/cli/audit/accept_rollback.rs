@@ -1,14 +1,14 @@
 //! `audit accept-rollback`: going on with an older copy of the ledger.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
 use spoolgate::home::rollback::Given;
 use spoolgate::wire::code::Exit;
 
+use super::receipts;
 use crate::cli::handover::Person;
 use crate::cli::output::Output;
 
@@ -32,10 +32,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Given::State
     } else {
         let shown = args.head.display().to_string();
-        Given::File(
-            format!("`{shown}`"),
-            fs::read_to_string(&args.head).with_context(|| format!("head `{shown}`"))?,
-        )
+        Given::File(format!("`{shown}`"), receipts::read_noted(&args.head)?)
     };
     let accepted = Home::accept_rollback(home, real_seams(home)?, &args.by.person, &args.reason, &given)?;
     if output.is_json() {

@@ -27,6 +27,9 @@ pub struct Args {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let disk = real_seams(home)?.disk;
     let dir = Path::new(segment::AUDIT_DIR);
+    if disk.stat(dir)?.is_none() {
+        return Err(HomeError::NotAHome(home.to_owned()).into());
+    }
     let kept = recover::kept(disk.as_ref(), dir).map_err(HomeError::Ledger)?;
     let due = archive::due(&kept, args.keep);
     let mut total = 0_u64;

@@ -12,6 +12,7 @@ use spoolgate::ledger::batches::Line;
 use spoolgate::wire::code::Exit;
 
 use super::filter::{Filters, Place, tell_pruned};
+use super::receipts::replaceable;
 use crate::cli::output::{self, Format, Output};
 
 /// Bytes that are gathered before they are written.
@@ -102,6 +103,7 @@ impl Hidden {
         if !force && target.symlink_metadata().is_ok() {
             bail!("`{}` is there already; --force replaces it", target.display());
         }
+        replaceable(target)?;
         let mut hidden = std::ffi::OsString::from(".");
         hidden.push(name);
         hidden.push(format!(".{}.tmp", std::process::id()));

@@ -11,6 +11,7 @@ use spoolgate::home::HomeError;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::line::Line;
 use spoolgate::ledger::note::NOTE_BYTES_MAX;
+use spoolgate::ledger::proof::PROOF_BYTES_MAX;
 use spoolgate::ledger::prove::{Head, ProveError, Prover};
 use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
@@ -80,9 +81,24 @@ pub fn read_note(path: &Path) -> Result<String> {
         .map_err(|_| anyhow!(HomeError::Record(format!("`{}` is not text", path.display()))))
 }
 
+/// The text of a checkpoint or receipt that somebody noted.
+pub fn read_noted(path: &Path) -> Result<String> {
+    String::from_utf8(read_file(path, PROOF_BYTES_MAX)?)
+        .with_context(|| format!("head `{}` is neither checkpoint nor receipt", path.display()))
+}
+
+/// Refuses a path where something else than a file is, such as a device: to take its place would break it.
+pub fn replaceable(path: &Path) -> Result<()> {
+    if path.symlink_metadata().is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
+        bail!("`{}` is not a regular file; name another with --out", path.display());
+    }
+    Ok(())
+}
+
 /// Writes a file that is there as a whole or not at all.
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let fail = |source| HomeError::disk(path, source);
+    replaceable(path)?;
     let hidden = path.with_file_name(format!(".{}.tmp", handover::random_name()?));
     let written = fs::File::create_new(&hidden)
         .and_then(|mut file| {

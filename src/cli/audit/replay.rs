@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use indicatif::{ProgressBar, ProgressStyle};
+use spoolgate::home::HomeError;
 use spoolgate::home::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::segment;
@@ -46,13 +47,20 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let bar = bar(&dir);
     let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| bar.set_position(done));
     bar.finish_and_clear();
-    let report = report?;
+    let report = match report {
+        Err(HomeError::NotAHome(_)) => return Err(HomeError::Record(no_log(&dir)).into()),
+        report => report?,
+    };
     if output.is_json() {
         output.json(&report)?;
     } else {
         print(&report, output)?;
     }
     Ok(if report.is_same() { Exit::Success } else { Exit::LedgerCorrupt })
+}
+
+fn no_log(dir: &Path) -> String {
+    format!("there is no log in `{}`; name a home with --home, or its audit folder", dir.display())
 }
 
 fn answer_files(dir: &Path) -> Result<AnswerFiles> {

@@ -81,7 +81,7 @@ fn wait_for(home: &Path, args: &Args, stop: &Arc<AtomicBool>, output: &Output) -
     let folder = args.place.folder(home);
     let mut told = false;
     // A ledger appears whole, so that its first file is there or is not.
-    while !folder.join(spoolgate::ledger::segment::file_name(1)).exists() {
+    while !spoolgate::ledger::segment::is_log(&folder) {
         if !told {
             output.remark(&format!("there is no ledger in `{}` yet; waiting for it", folder.display()));
             told = true;

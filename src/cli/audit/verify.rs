@@ -12,6 +12,7 @@ use spoolgate::ledger::segment;
 use spoolgate::ledger::verify::{self, KeyReport, Options, Reached, Report};
 use spoolgate::wire::code::Exit;
 
+use super::receipts;
 use crate::cli::output::{self, Output};
 
 /// What to verify, and with what.
@@ -57,8 +58,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         },
     };
     for head in &args.head {
-        let text = fs::read_to_string(head).with_context(|| format!("head `{}`", head.display()))?;
-        options.heads.push((head.display().to_string(), text));
+        options.heads.push((head.display().to_string(), receipts::read_noted(head)?));
     }
     let mut report = verify_folder(&dir, &options, true)?;
     // Beside a running gate the last batch may be met half-written; damage stays.

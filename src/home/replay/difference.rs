@@ -63,7 +63,9 @@ pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
     deepest_first.sort_by_key(|path| std::cmp::Reverse(path.len()));
     for path in deepest_first {
         let [a, b] = read(path);
-        if a != b {
+        // An element more or less is told of as the list that has it.
+        let is_element = matches!(path.last(), Some(Step::Index(_)));
+        if a != b && !(is_element && (a.is_none() || b.is_none())) {
             let shown = [a, b].map(|value| value.map(|value| cut(&value.to_string())));
             found = Some((path, shown));
             break;
