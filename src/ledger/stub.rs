@@ -22,7 +22,7 @@ const STUB_BYTES_MAX: u64 = BATCH_BYTES_MAX + LINES_MAX * 32 + 64 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StubHeader {
-    /// [`FORMAT`].
+    /// Version of the form of stubs.
     pub format: String,
     /// The segment's name.
     pub file: String,
