@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_json::Value;
-use spoolgate::home::sealed;
+use spoolgate::gate::Decision;
+use spoolgate::home;
+use spoolgate::wire::sealed::{self, Disclosure};
 
 use super::check::ensure;
 use super::life::Life;
@@ -14,6 +16,21 @@ fn line_of(text: &str) -> Vec<u8> {
 }
 
 impl Life {
+    /// The payload of a line with its sealed members, as the disk has it: no fault is in the way of who checks.
+    fn whole_payload(&self, decision: &Decision) -> Result<String, String> {
+        let text = decision.payload.as_deref().unwrap_or_default();
+        let mut values = Vec::new();
+        for field in decision.sealed.iter().filter(|field| field.field.starts_with('/')) {
+            let file = self.disk.get(&home::sealed::path_of(&field.sd));
+            let disclosure = file.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+            let opened = Disclosure::open(&disclosure, &field.sd)
+                .map_err(|error| format!("the disclosure of {}: {error}", field.field))?;
+            values.push((field, opened.value));
+        }
+        let values: Vec<_> = values.iter().map(|(field, value)| (*field, Some(value.as_str()))).collect();
+        sealed::put_back(text, &values).ok_or_else(|| "its sealed members have no place".to_owned())
+    }
+
     /// No case is decided twice, every accepted verdict counts in its case, and all files of cases are what their lines
     /// say.
     pub(super) fn cases_stand(&self) -> Result<(), String> {
@@ -21,9 +38,7 @@ impl Life {
         let mut accepted: BTreeMap<String, Vec<u64>> = BTreeMap::new();
         for (seq, decision) in self.reader.decisions.iter().filter(|(_, decision)| decision.is_on_a_case()) {
             // With what is sealed in it: roles need all of it.
-            let payload = sealed::payload(self.disk.as_ref(), decision)
-                .map_err(|error| format!("line {seq}: {error}"))?
-                .ok_or_else(|| format!("line {seq}: its payload is not disclosed"))?;
+            let payload = self.whole_payload(decision).map_err(|error| format!("line {seq}: {error}"))?;
             let said: Value =
                 serde_json::from_str(&payload).map_err(|error| format!("line {seq}: {error}"))?;
             let case = said["request_id"].as_str().unwrap_or_default().to_owned();

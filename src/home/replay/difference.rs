@@ -63,9 +63,9 @@ pub(super) fn apart(recorded: &str, recomputed: &str) -> Option<Apart> {
     deepest_first.sort_by_key(|path| std::cmp::Reverse(path.len()));
     for path in deepest_first {
         let [a, b] = read(path);
-        // An element more or less is told of as the list that has it.
+        // An element that the line lacks is told of as the list that lacks it.
         let is_element = matches!(path.last(), Some(Step::Index(_)));
-        if a != b && !(is_element && (a.is_none() || b.is_none())) {
+        if a != b && !(is_element && a.is_none()) {
             let shown = [a, b].map(|value| value.map(|value| cut(&value.to_string())));
             found = Some((path, shown));
             break;
@@ -126,7 +126,12 @@ fn member_at(text: &str, at: usize) -> Vec<Step> {
             }
             b',' => match path.last_mut() {
                 Some(Step::Index(index)) => *index = index.saturating_add(1),
-                _ => wants_key = true,
+                Some(Step::Key(key)) => {
+                    // Where the comma itself is what differs, the member behind it is.
+                    *key = if index == at { key_at(text, index.saturating_add(1)) } else { String::new() };
+                    wants_key = true;
+                }
+                None => {}
             },
             b'"' => {
                 let end = end_of_string(bytes, index);
@@ -145,6 +150,16 @@ fn member_at(text: &str, at: usize) -> Vec<Step> {
         path.pop();
     }
     path
+}
+
+/// The key that begins at `start`; empty: none does.
+fn key_at(text: &str, start: usize) -> String {
+    let bytes = text.as_bytes();
+    if bytes.get(start) != Some(&b'"') {
+        return String::new();
+    }
+    let key = text.get(start.saturating_add(1)..end_of_string(bytes, start));
+    key.unwrap_or_default().to_owned()
 }
 
 /// The closing quote of the string that begins at `start`.
