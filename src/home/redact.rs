@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::batch::{BLOBS_DIR, Pending};
 use super::open::{Home, HomeError};
-use super::sealed::{self, Standing};
+use super::sealed;
 use crate::council::case::{self, Case};
 use crate::gate::record::Redaction;
 use crate::gate::sealing::{BLOB_PREFIX, DIGESTS, FILE};
@@ -301,21 +301,6 @@ impl Home {
             Some(digest) => Ok(!self.store.is_committed_to(digest)?),
             None => Ok(false),
         }
-    }
-
-    /// The sealed fields of a line, with what is known of each.
-    ///
-    /// # Errors
-    /// [`RedactError`]: it is no decision.
-    pub fn sealed_fields(&self, seq: u64) -> Result<Vec<(Field, Standing, Option<u64>)>, RedactError> {
-        let (_, decision) = self.decision(seq)?;
-        let mut found = Vec::new();
-        for field in decision.sealed {
-            let standing = sealed::disclosure(self.seams.disk.as_ref(), &field)?;
-            let redacted = self.store.redacted_in(&field.sd).map_err(HomeError::from)?;
-            found.push((field, standing, redacted));
-        }
-        Ok(found)
     }
 }
 

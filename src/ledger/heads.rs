@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 
 use super::log::Position;
 use super::note;
+use super::proof;
 use super::rotation::{LogIdentity, Timeline};
 use super::scan::SealedLine;
 use super::seal::Seal;
 use super::tree::Hash;
 pub use crate::wire::heads::{GivenUp, Head};
-
-/// First line of a C2SP tlog-proof, the form of receipts.
-const RECEIPT_HEADER: &str = "c2sp.org/tlog-proof@v1\n";
 
 /// A remembered head.
 #[derive(Clone, Debug)]
@@ -60,7 +58,7 @@ impl Remembered {
 
 /// The checkpoint in a receipt; any other text is one itself.
 pub fn checkpoint_of(text: &str) -> &str {
-    if !text.starts_with(RECEIPT_HEADER) {
+    if text.lines().next() != Some(proof::HEADER) {
         return text;
     }
     text.split_once("\n\n").map_or(text, |(_, checkpoint)| checkpoint)

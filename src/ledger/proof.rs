@@ -18,7 +18,7 @@ use super::note::{self, Checkpoint, NOTE_BYTES_MAX, NoteError, VerifierKey};
 use super::tree::{Hash, empty_root, leaf_hash, verify_consistency, verify_inclusion};
 
 /// First line of a tlog-proof.
-const HEADER: &str = "c2sp.org/tlog-proof@v1";
+pub(super) const HEADER: &str = "c2sp.org/tlog-proof@v1";
 
 /// Most hashes on a path: a tree has at most 2^63 - 1 leaves.
 pub const PATH_HASHES_MAX: usize = 63;
