@@ -2,9 +2,10 @@
 //!
 //! Agents drop signed JSON files into `spool/in`; a deterministic gate checks each one against rules
 //! that the agent cannot edit, answers in `spool/out`, and writes every decision to a hash-chained
-//! ledger. Imports run one way: `wire` <- `rules` <- (`trading`, `council`, `control`, `admission`)
-//! <- `gate` <- (`ledger`, `state`, `spool`, `host`) <- `home` <- `cli`; `tests/imports.rs` enforces it.
+//! ledger. Imports run one way: `wire` <- `rules` <- (`trading`, `council`, `control`, `admission`,
+//! `actions`) <- `gate` <- (`ledger`, `state`, `spool`, `host`) <- `home` <- `cli`; `tests/imports.rs` enforces it.
 
+pub mod actions;
 pub mod admission;
 pub mod control;
 pub mod council;

@@ -16,8 +16,11 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 97] = [
+const COMMANDS: [&str; 109] = [
     "",
+    "actions",
+    "actions open",
+    "actions list",
     "approvals",
     "approvals list",
     "approvals show",
@@ -34,6 +37,15 @@ const COMMANDS: [&str; 97] = [
     "keys list",
     "keys rotate",
     "keys revoke",
+    "services",
+    "services add",
+    "services remove",
+    "services deactivate",
+    "services activate",
+    "services list",
+    "services credential",
+    "services credential set",
+    "services credential remove",
     "sign",
     "submit",
     "handle",

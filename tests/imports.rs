@@ -10,10 +10,10 @@ const RINGS: [&[&str]; 7] =
     [&["wire"], &["rules"], CONTRACTS, &["gate"], &["ledger", "state", "spool", "host"], &["home"], &["cli"]];
 
 /// Rooms of one contract each: what crosses between them goes through the state.
-const CONTRACTS: &[&str] = &["trading", "council", "control", "admission"];
+const CONTRACTS: &[&str] = &["trading", "council", "control", "admission", "actions"];
 
 /// Rooms that read no clock, no file, no environment and no randomness.
-const PURE: [&str; 7] = ["wire", "rules", "trading", "council", "control", "admission", "gate"];
+const PURE: [&str; 8] = ["wire", "rules", "trading", "council", "control", "admission", "actions", "gate"];
 
 /// What purity forbids.
 const OUTSIDE: [&str; 12] = [

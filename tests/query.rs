@@ -59,6 +59,8 @@ fn words(decision: &Decision) -> Vec<&'static str> {
     let mut words = match decision.status {
         Status::Success => vec!["success"],
         Status::Held => vec!["held", "requires_approval"],
+        Status::Pending => vec!["pending"],
+        Status::Error => vec!["error"],
         Status::Rejected if decision.metadata.code == Some(Code::RateLimited) => {
             vec!["rejected", "rate_limited"]
         }

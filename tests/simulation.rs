@@ -82,6 +82,8 @@ fn many_seeds() {
         ("requests given up", total.given_up),
         ("verdicts that counted", total.verdicts),
         ("cases that were decided", total.cases),
+        ("outgoing actions that ended", total.actions - total.unknown),
+        ("outgoing actions with unknown outcome", total.unknown),
     ] {
         assert!(n > 0, "the simulation saw no {what}: {total:#?}");
     }

@@ -12,6 +12,8 @@ pub enum Section {
     Drain,
     /// From rename-in to the answer in the client's hands.
     Watch,
+    /// Outgoing actions and queries, through the socket and through files.
+    Gateway,
     /// Nanoseconds of each step of one decision.
     Stages,
     /// One command, on a small and a large home.
@@ -34,11 +36,12 @@ pub enum Section {
 
 impl Section {
     /// In the order of running.
-    pub const ALL: [Section; 11] = [
+    pub const ALL: [Section; 12] = [
         Section::Stages,
         Section::Rules,
         Section::Drain,
         Section::Watch,
+        Section::Gateway,
         Section::Instructions,
         Section::Verify,
         Section::Replay,
@@ -53,6 +56,7 @@ impl Section {
         match self {
             Section::Drain => "drain",
             Section::Watch => "watch",
+            Section::Gateway => "gateway",
             Section::Stages => "stages",
             Section::Oneshot => "oneshot",
             Section::Verify => "verify",

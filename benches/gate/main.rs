@@ -17,6 +17,7 @@ mod conditions;
 mod council;
 mod drain;
 mod figures;
+mod gateway;
 mod homes;
 mod instructions;
 mod oneshot;
@@ -61,6 +62,7 @@ fn run(args: &Args) -> Result<()> {
         let measured = match section {
             Section::Drain => drain::measure(&bench, &mut report),
             Section::Watch => watch::measure(&bench, &mut report),
+            Section::Gateway => gateway::measure(&bench, &mut report),
             Section::Council => council::measure(&bench, &mut report),
             Section::Admission => admission::measure(&bench, &mut report),
             Section::Stages => stages::measure(&bench, &mut report),

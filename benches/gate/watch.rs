@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const GIVEN_UP: &str = "given-up";
 
 /// A client of a spool.
-struct Client {
+pub struct Client {
     input: PathBuf,
     output: PathBuf,
     events: OwnedFd,
@@ -40,7 +40,8 @@ struct Client {
 }
 
 impl Client {
-    fn new(input: PathBuf, output: PathBuf) -> Result<Client> {
+    /// Of this spool.
+    pub fn new(input: PathBuf, output: PathBuf) -> Result<Client> {
         let events = inotify::init(inotify::CreateFlags::CLOEXEC)?;
         inotify::add_watch(&events, &output, inotify::WatchFlags::MOVED_TO)?;
         let asked = Arc::new(AtomicU64::new(0));
@@ -63,7 +64,7 @@ impl Client {
     }
 
     /// Microseconds until the answer's bytes are here.
-    fn ask(&self, sent: &Sent) -> Result<f64> {
+    pub fn ask(&self, sent: &Sent) -> Result<f64> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         let hidden = self.input.join(format!(".{}", sent.name));
         fs::write(&hidden, &sent.bytes)?;
@@ -89,19 +90,21 @@ impl Client {
 }
 
 /// A process that is ended with this value, whatever happens.
-struct Running(Child);
+pub struct Running(Child);
 
 impl Running {
-    fn start(command: &mut Command) -> Result<Running> {
+    /// Starts it.
+    pub fn start(command: &mut Command) -> Result<Running> {
         Ok(Running(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
     }
 
-    fn peak_mib(&self) -> Option<f64> {
+    /// Its peak memory.
+    pub fn peak_mib(&self) -> Option<f64> {
         Some(child::status_kib(self.0.id(), "VmHWM")? / 1024.0)
     }
 
     /// Asks it to end in order, and waits until it has.
-    fn stop(mut self) -> Result<()> {
+    pub fn stop(mut self) -> Result<()> {
         kill_process(Pid::from_child(&self.0), Signal::TERM)?;
         let status = self.0.wait()?;
         ensure!(status.success(), "the watcher ended with {status}");
@@ -117,7 +120,7 @@ impl Drop for Running {
 }
 
 /// Waits until something is there.
-fn wait_for(path: &Path) -> Result<()> {
+pub fn wait_for(path: &Path) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
     while !path.exists() {
         ensure!(Instant::now() < deadline, "`{}` did not come", path.display());

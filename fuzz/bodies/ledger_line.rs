@@ -10,7 +10,7 @@ use spoolgate::ledger::segment::Segment;
 use spoolgate::wire::json;
 
 /// Every kind of line.
-pub const KINDS: [&str; 20] = [
+pub const KINDS: [&str; 22] = [
     "genesis",
     "start",
     "stop",
@@ -25,6 +25,8 @@ pub const KINDS: [&str; 20] = [
     "input",
     "council",
     "decision",
+    "request",
+    "response",
     "seal",
     "segment",
     "proposal",

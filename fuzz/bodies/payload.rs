@@ -18,6 +18,7 @@ use spoolgate::rules::principals::Role;
 use spoolgate::wire::admission::{AdmissionAttempt, AdmissionBody};
 use spoolgate::wire::code::Code;
 use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::gateway::GatewayCall;
 use spoolgate::wire::ids::RequestId;
 use spoolgate::wire::time::Time;
 
@@ -68,6 +69,12 @@ pub fn body(data: &[u8]) {
                 Payload::Admission(_, attempt) => check_attempt(attempt, &envelope.payload),
                 Payload::Council(_) | Payload::Verdict(_) | Payload::Update(_) => {
                     check_names(&envelope.payload, rule.payload)
+                }
+                Payload::Gateway(call) => {
+                    check_names(&envelope.payload, rule.payload);
+                    let given = call.to_json().expect("a payload that no adapter can get");
+                    let again = GatewayCall::read(rule.name, &given).map(|call| call.to_json());
+                    assert_eq!(again, Ok(Ok(given)), "what an adapter gets is no payload");
                 }
                 Payload::Propose(_) => check_kind(&envelope.payload),
                 _ => check_fields(&envelope.payload, rule.payload),

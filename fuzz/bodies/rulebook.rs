@@ -3,7 +3,7 @@
 use spoolgate::rules::{Bundle, Rulebook};
 
 /// Path and text of each.
-pub const FILES: [(&str, &str); 10] = [
+pub const FILES: [(&str, &str); 12] = [
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
@@ -17,7 +17,29 @@ pub const FILES: [(&str, &str); 10] = [
     ("rules/core/wide-spread.yaml", RULE),
     ("rules/sets/payees.yaml", SET),
     ("rules/notify.yaml", include_str!("../../examples/proposals/notify.yaml")),
+    ("rules/services.yaml", SERVICES),
+    ("rules/gateway.yaml", GATEWAY),
 ];
+
+/// An allowlist with every key.
+const SERVICES: &str = r"services:
+  - {service: mail, host: smtp.example.com, port: 465, protocol: smtp, actions: [email.send, email.draft], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}
+  - {service: bank, host: api.bank.example, protocol: https, methods: [GET, POST], added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: false}
+";
+
+/// Adapters, rates and anomalies with every key.
+const GATEWAY: &str = r"adapters:
+  - actions: [email.send]
+    services: [mail]
+    adapter: exec
+    command: {program: mail, args: [-x], time_limit_s: 5, output_bytes_max: 1000}
+    at_once: 2
+  - {actions: [service.api_call], adapter: stub}
+workers: 4
+open_max: 64
+rates: {per_hour: {email.send: 5}, all_per_hour: 100}
+anomalies: {burst_max: 10, burst_window_s: 5, payload_bytes_max: 1000000}
+";
 
 /// A rule with every key, which decides nothing.
 const RULE: &str = r#"id: wide-spread

@@ -153,6 +153,27 @@ fn samples() -> Vec<(&'static str, &'static str)> {
         ("halt.clear", r#"{"scope":{"principal":"trend-bot"},"reason":"r"}"#),
         ("account.adjust", r#"{"amount":"-100.50","reason":"r"}"#),
         ("clock.accept", r#"{"reason":"r"}"#),
+        ("email.fetch", r#"{"folder":"INBOX","limit":50,"since":"2018-04-05T00:00:00Z"}"#),
+        (
+            "email.send",
+            r#"{"to":["ann@example.com"],"cc":["bob@example.org"],"subject":"s","body":"b","replyToMessageId":"m"}"#,
+        ),
+        ("email.draft", r#"{"to":[],"subject":"","body":""}"#),
+        ("calendar.fetch", r#"{"startDate":"2018-04-05T00:00:00Z","endDate":"2018-04-06T00:00:00Z"}"#),
+        (
+            "calendar.create",
+            r#"{"calendarId":"c","title":"t","startTime":"2018-04-05T00:00:00Z","endTime":"2018-04-06T00:00:00Z","description":"d","attendees":["ann@example.com"]}"#,
+        ),
+        (
+            "calendar.update",
+            r#"{"title":"t","startTime":"2018-04-05T00:00:00Z","endTime":"2018-04-06T00:00:00Z"}"#,
+        ),
+        ("finance.fetch_transactions", r#"{"accountId":"a","limit":10}"#),
+        ("health.fetch", r#"{"dataType":"steps","startDate":"2018-04-05T00:00:00Z"}"#),
+        (
+            "service.api_call",
+            r#"{"service":"bank","endpoint":"/v1/pay?a=%2F","method":"POST","headers":{"X-A":"1"},"body":{"n":1.50}}"#,
+        ),
         ("keys.add", r#"{"principal":"trend-bot","key_id":"0123456789abcdef","algorithm":"hmac-sha256"}"#),
         (
             "keys.rotate",

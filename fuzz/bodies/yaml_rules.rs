@@ -2,14 +2,14 @@
 //! limits that make sense, and is the same rulebook under the same hash when it is read from where it is kept.
 
 use serde_yaml::Value;
-use spoolgate::rules::{Bundle, Rulebook};
+use spoolgate::rules::{Bundle, Rulebook, gateway};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::council::ChangeType;
 
 use super::rulebook;
 
 /// Every key that may stand anywhere in each of [`rulebook::FILES`].
-const KEYS: [&[&str]; 10] = [
+const KEYS: [&[&str]; 12] = [
     &[
         "max_total_capital",
         "max_single_position",
@@ -76,6 +76,7 @@ const KEYS: [&[&str]; 10] = [
         "profile",
         "roots_per_hour",
         "required",
+        "actions",
     ],
     &[
         "instruments",
@@ -263,6 +264,48 @@ const KEYS: [&[&str]; 10] = [
     ],
     &["name", "kind", "grows", "entries", "value", "provenance", "expires", "note"],
     &["command", "program", "args", "time_limit_s", "output_bytes_max"],
+    &[
+        "services",
+        "service",
+        "host",
+        "port",
+        "protocol",
+        "methods",
+        "actions",
+        "added_at",
+        "added_by",
+        "is_active",
+    ],
+    &[
+        "adapters",
+        "actions",
+        "services",
+        "adapter",
+        "command",
+        "program",
+        "args",
+        "time_limit_s",
+        "output_bytes_max",
+        "at_once",
+        "workers",
+        "open_max",
+        "rates",
+        "per_hour",
+        "all_per_hour",
+        "anomalies",
+        "burst_max",
+        "burst_window_s",
+        "payload_bytes_max",
+        "email.fetch",
+        "email.send",
+        "email.draft",
+        "calendar.fetch",
+        "calendar.create",
+        "calendar.update",
+        "finance.fetch_transactions",
+        "health.fetch",
+        "service.api_call",
+    ],
 ];
 
 /// The first byte says which file, the rest is its text.
@@ -365,6 +408,7 @@ fn check_limits(rules: &Rulebook) {
     assert!(caps.is_sorted() && weights.unsure.deduct <= weights.reject.deduct, "{weights:?}");
     for (name, principal) in &rules.principals {
         assert_eq!(name, &principal.name);
+        assert!(principal.actions.iter().all(|action| gateway::ACTIONS.contains(&action.as_str())));
         assert!(principal.strategies.iter().all(|strategy| rules.strategies.contains_key(strategy)));
         if let Some(grant) = &principal.admission {
             assert!(

@@ -133,6 +133,9 @@ fn read_id(text: &str) -> Result<HoldId, String> {
         .ok_or_else(|| "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned())
 }
 
+/// Longest payload that is shown whole where no program reads it. Bytes.
+const SHOWN_BYTES_MAX: usize = 8 * 1024;
+
 /// A held request with what its line says.
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -213,15 +216,24 @@ fn list(view: &View, now: Time, output: &Output) -> Result<Exit> {
         .approvals
         .iter()
         .map(|hold| {
-            let rules: Vec<&str> = hold.rules.iter().map(|rule| rule.as_str()).collect();
             let expires =
                 if hold.expires_at <= now { "over".to_owned() } else { hold.expires_at.to_string() };
             let texts = [hold.source.to_string(), hold.action.clone(), hold.request_id.to_string()];
-            [vec![hold.id.to_string()], texts.to_vec(), vec![rules.join(", "), expires]].concat()
+            [vec![hold.id.to_string()], texts.to_vec(), vec![hold.held_by().join(", "), expires]].concat()
         })
         .collect();
     output.table(&["id", "source", "action", "request", "held by", "until"], &[], &rows)?;
     Ok(Exit::Success)
+}
+
+/// As much of a payload as a person reads on a terminal, and how much there is.
+fn begin_of(payload: String) -> String {
+    if payload.len() <= SHOWN_BYTES_MAX {
+        return payload;
+    }
+    let end = (0..=SHOWN_BYTES_MAX).rev().find(|end| payload.is_char_boundary(*end));
+    let begin = end.and_then(|end| payload.get(..end)).unwrap_or_default();
+    format!("{begin}... ({} bytes, `--format json` shows all)", payload.len())
 }
 
 fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
@@ -233,15 +245,14 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
         output.json(&Shown { hold, payload, checks: &line.checks })?;
         return Ok(Exit::Success);
     }
-    let rules: Vec<&str> = hold.rules.iter().map(|rule| rule.as_str()).collect();
     let rows: Vec<Vec<String>> = [
         ("id", hold.id.to_string()),
         ("source", hold.source.to_string()),
         ("request", hold.request_id.to_string()),
         ("action", hold.action.clone()),
-        ("payload", plain(&payload.unwrap_or_else(|| "(lost)".to_owned()))),
+        ("payload", plain(&payload.map_or_else(|| "(lost)".to_owned(), begin_of))),
         ("sha256", hold.request_sha256.clone()),
-        ("held by", rules.join(", ")),
+        ("held by", hold.held_by().join(", ")),
         ("since", hold.held_at.to_string()),
         ("until", hold.expires_at.to_string()),
     ]

@@ -10,6 +10,7 @@ use spoolgate::home::read::View;
 use spoolgate::trading::order::OrderRole;
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::{Code, Exit};
+use spoolgate::wire::gateway::ActionId;
 use spoolgate::wire::ids::{Leg, OrderId, RequestId};
 use spoolgate::wire::orders::Headroom;
 use spoolgate::wire::time::Time;
@@ -99,7 +100,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 /// The lines meant: by number, by order, by request; what the index does not know is looked for from the first line.
 pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
     let order = OrderId::parse(what).ok();
-    let seqs = match what.parse().ok().or(order.map(|order| order.seq)) {
+    let named = order.map(|order| order.seq).or(ActionId::parse(what).map(|action| action.0));
+    let seqs = match what.parse().ok().or(named) {
         Some(seq) => vec![seq],
         None => view.request_lines(what)?,
     };
@@ -144,6 +146,8 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
     let outcome = match (decision.status, decision.decision.is_some()) {
         (Status::Rejected, _) => "refused",
         (Status::Held, _) => "held",
+        (Status::Pending, _) => "pending",
+        (Status::Error, _) => "error",
         (Status::Success, true) => "accepted",
         (Status::Success, false) => "done",
     };
@@ -179,17 +183,21 @@ fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> 
         Some(order) => of_orders(view, line, record.timestamp(), order, record.changes())?,
         None => Vec::new(),
     };
+    let ended = match record {
+        Record::Response(ended) => Some(ended),
+        _ => None,
+    };
     Ok(Explained {
         line,
-        request_id: None,
-        source: None,
-        action: None,
+        request_id: ended.map(|ended| ended.request_id.clone()),
+        source: ended.map(|ended| ended.source.clone()),
+        action: ended.map(|ended| ended.action.clone()),
         asked,
         signed_at: None,
         decided_at: record.timestamp(),
         outcome,
-        code: None,
-        why: None,
+        code: ended.and_then(|ended| ended.metadata.code),
+        why: ended.map(|ended| ended.metadata.message.as_ref().unwrap_or(&ended.note).clone()),
         failed: Vec::new(),
         headroom: None,
         needs: Vec::new(),
@@ -216,6 +224,19 @@ fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) ->
             ),
         };
         events.push(Event { time: None, what });
+    }
+    if decision.status == Status::Pending {
+        events.push(match view.response_to(line)? {
+            Some(ended) => {
+                let code = ended.metadata.code.map_or_else(|| "success".to_owned(), |code| code.to_string());
+                let why = ended.metadata.message.unwrap_or(ended.note);
+                Event {
+                    time: Some(ended.timestamp),
+                    what: format!("it ended as {code} (line {}): {why}", ended.id),
+                }
+            }
+            None => Event { time: None, what: "what came of it is not known yet".to_owned() },
+        });
     }
     let done = decision.status == Status::Success;
     if let Some(named) = decision.order_id.or(meant).filter(|_| done) {

@@ -1,10 +1,11 @@
 //! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
 
+use spoolgate::actions;
 use spoolgate::gate::approvals;
 use spoolgate::gate::prepare::escaped;
 use spoolgate::gate::proposals::Change as Step;
 use spoolgate::gate::record::{CheckRow, Decision, Status};
-use spoolgate::gate::{Change, Record};
+use spoolgate::gate::{Change, Record, services};
 use spoolgate::ledger::rotation::Rotation;
 use spoolgate::trading;
 use spoolgate::trading::order::{OrderEnd, OrderRole, Verb};
@@ -130,10 +131,26 @@ fn of_proposal(step: &Step) -> String {
     }
 }
 
+/// What a change of the allowlist or of a credential did.
+fn of_services(change: &services::Change) -> String {
+    match change {
+        services::Change::Edited { edit, rulebook, .. } => {
+            format!("rules/services.yaml was changed by {edit}, in rulebook {rulebook}")
+        }
+        services::Change::Credential { service, credential: Some(record) } => {
+            format!("credential {} is that of service `{service}`", record.credential_id)
+        }
+        services::Change::Credential { service, credential: None } => {
+            format!("service `{service}` has no credential any more")
+        }
+    }
+}
+
 /// What a change did.
 pub fn change(change: &Change) -> String {
     match change {
         Change::Book(change) => of_book(change),
+        Change::Services(change) => of_services(change),
         Change::KeyAdded(key) => format!("key {} of `{}` was added", key.key_id, key.principal),
         Change::KeyEnds { key_id, at } => format!("key {key_id} ends at {at}"),
         Change::KeyRevoked { key_id, at } => format!("key {key_id} was revoked at {at}"),
@@ -151,10 +168,26 @@ pub fn change(change: &Change) -> String {
         Change::ClockAccepted {} => "the machine's clock was accepted".to_owned(),
         Change::Proposal(step) => of_proposal(step),
         Change::Approvals(step) => of_approvals(step),
+        Change::Actions(step) => of_actions(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
         Change::ProgramChanged { version } => format!("spoolgate {version} writes from here on"),
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
+    }
+}
+
+fn of_actions(step: &actions::Change) -> String {
+    match step {
+        actions::Change::Opened(open) => {
+            format!("{} was begun at {} ({}), adapter {}", open.id, open.service, open.host, open.adapter)
+        }
+        actions::Change::FirstUse { service, destination } => {
+            format!("nothing went to {service} ({}) before", destination.host)
+        }
+        actions::Change::AlsoAnswer { id, answer } => {
+            format!("what comes of {id} is answered in {answer} too")
+        }
+        actions::Change::Closed { id } => format!("{id} is over"),
     }
 }
 
@@ -289,6 +322,10 @@ pub fn record(record: &Record) -> (String, &'static str) {
         | Record::ClockStep(event)
         | Record::Quota(event)
         | Record::Proposal(event) => (event.note.clone(), "recorded"),
+        Record::Response(line) => {
+            let outcome = if line.status == Status::Success { "done" } else { "error" };
+            (format!("for {}, begun in line {}", line.action, line.request_line), outcome)
+        }
         Record::Decision(decision) => (asked(decision, decision.payload.as_deref()), "decided"),
     }
 }

@@ -23,7 +23,7 @@ use spoolgate::wire::json;
 use spoolgate::wire::signing::{SignKey, hex};
 use spoolgate::wire::time::Time;
 
-use super::output::Output;
+use super::output::{Format, Output};
 
 /// How often the lock is tried and the answer looked for.
 const POLL: Duration = Duration::from_millis(20);
@@ -82,7 +82,9 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     })?;
     let answer = home.join("spool/local/out").join(&name);
     let deadline = Instant::now() + WAIT;
-    while Instant::now() < deadline {
+    // What is to be done outside may take longer here than another gate is waited for: looked at once more then.
+    loop {
+        let is_last = Instant::now() >= deadline;
         if let Ok(bytes) = fs::read(&answer)
             && bytes.ends_with(b"\n")
         {
@@ -90,8 +92,12 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
             let _ = fs::remove_file(&answer);
             return Ok(Handed::Answered(bytes));
         }
+        if is_last {
+            return Ok(Handed::TimedOut);
+        }
         match Home::open_briefly(home, real_seams(home)?) {
             Ok(mut open) => {
+                open.left_open().iter().for_each(|told| Output::new(Format::Table).remark(told));
                 let decided = open.until_idle(true, &AtomicBool::new(false), &mut |_| {});
                 if let Err(error) = decided.and_then(|()| open.settle()) {
                     // Not claimed yet: as below. Claimed: the next start decides it, or answers it again.
@@ -112,7 +118,6 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
             }
         }
     }
-    Ok(Handed::TimedOut)
 }
 
 /// A person's request from the command line, signed with the gate's copy of the key.

@@ -20,6 +20,8 @@ pub const TEMPLATE: &[(&str, &str)] = &[
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
     ("rules/instruments.yaml", include_str!("../../rules/instruments.yaml")),
+    ("rules/services.yaml", include_str!("../../rules/services.yaml")),
+    ("rules/gateway.yaml", include_str!("../../rules/gateway.yaml")),
     ("rules/strategies/range.yaml", include_str!("../../rules/strategies/range.yaml")),
     ("rules/strategies/trend.yaml", include_str!("../../rules/strategies/trend.yaml")),
     (

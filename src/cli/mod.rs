@@ -1,6 +1,7 @@
 //! The command line: one file a command; parse, call, print. No decisions.
 
 mod account;
+mod actions;
 mod admit;
 mod approvals;
 mod audit;
@@ -31,6 +32,7 @@ mod rebuild;
 mod rules;
 mod run;
 mod selftest;
+mod services;
 mod sign;
 mod strategies;
 mod submit;
@@ -149,6 +151,9 @@ enum Command {
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
+    /// What is done outside: what is open, and what came of the rest.
+    #[command(subcommand, after_help = "Examples:\n  spoolgate actions open\n  spoolgate actions list -n 50")]
+    Actions(actions::Command),
     /// Requests that rules hold: show, grant, deny.
     #[command(
         subcommand,
@@ -173,6 +178,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules test\n  spoolgate rules fields --action order.submit"
     )]
     Rules(rules::Command),
+    /// Where outgoing actions may go: list, add, remove, deactivate; credentials.
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  spoolgate services list\n  spoolgate services add bank api.bank.example --method GET\n  spoolgate services credential set bank --from token.txt"
+    )]
+    Services(services::Command),
     /// Halt entries, or let them go on.
     #[command(
         subcommand,
@@ -211,6 +222,8 @@ fn fail_at_the_file_size_limit() {
 /// Parses the command line, runs the command, and turns what came of it into an exit code.
 pub fn run() -> ExitCode {
     fail_at_the_file_size_limit();
+    // Where that is refused, what programs leave behind goes on: docs/gateway.md.
+    let _ = spoolgate::host::orphans::adopt();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -264,10 +277,12 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Control(command) => control::run(home, command, output),
         Command::Strategies(command) => strategies::run(home, command, output),
         Command::Theses(command) => theses::run(home, command, output),
+        Command::Actions(command) => actions::run(home, command, output),
         Command::Approvals(command) => approvals::run(home, command, output),
         Command::Grants(command) => approvals::run_grants(home, command, output),
         Command::Proposals(command) => proposals::run(home, command, output),
         Command::Rules(command) => rules::run(home, command, output),
+        Command::Services(command) => services::run(home, command, output),
         Command::Halt(command) => halt::run(home, command, output),
         Command::Heartbeat(args) => heartbeat::run(home, args, output),
         Command::Account(command) => account::run(home, command, output),

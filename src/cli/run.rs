@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
 use spoolgate::gate::Record;
+use spoolgate::gate::record::Status;
 use spoolgate::home::batch::Outcome;
 use spoolgate::home::read::real_seams;
 use spoolgate::home::{Home, HomeError};
@@ -70,6 +71,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
             rest.length, rest.offset
         ));
     }
+    open.left_open().iter().for_each(|told| output.remark(told));
     // A fault that is new is told with its line.
     let is_known = open.state().rulebook.fault.as_deref() == open.rules_fault();
     for reason in look::why_closed(open.state()) {
@@ -100,6 +102,10 @@ pub fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
 fn told(outcome: &Outcome) -> String {
     let decision = &outcome.decision;
     let said = match (&decision.metadata.code, decision.metadata.replay_of) {
+        _ if decision.status == Status::Pending => match &outcome.answer.error {
+            Some(error) => format!("{}: {}", error.code, error.message),
+            None => format!("done, as begun in line {}", decision.id),
+        },
         (Some(code), _) => format!("{code}: {}", decision.metadata.message.as_deref().unwrap_or_default()),
         (None, Some(original)) => format!("answered again as in line {original}"),
         (None, None) => "done".to_owned(),
@@ -122,7 +128,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             failed = report(output, outcomes);
         }
     })?;
-    open.finish("the run ended in order")?;
+    open.finish_within("the run ended in order", &stop)?;
     failed?;
     Ok(Exit::Success)
 }

@@ -1,11 +1,12 @@
 //! `spoolgate watch`: decide requests as they come.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use rustix::fs::statfs;
+use spoolgate::host::socket::{Limits, Socket, SocketError};
 use spoolgate::spool::watch::Hints;
 use spoolgate::wire::code::Exit;
 
@@ -15,12 +16,15 @@ use super::run as drain;
 /// Decide requests as they come, until stopped.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate watch\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
+    after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
 )]
 pub struct Args {
     /// Watch a home on a network file system all the same, by looking once a second.
     #[arg(long)]
     allow_remote_fs: bool,
+    /// Take requests as frames through this Unix socket too; it is made, and removed at the end.
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
     #[command(flatten)]
     batches: drain::Batches,
 }
@@ -56,6 +60,20 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     open.reload_on(reload);
     let mut hints = Hints::start();
     let format = output.format;
+    if let Some(path) = &args.socket {
+        let mut socket = match Socket::bind(path, Limits::default()) {
+            Ok(socket) => socket,
+            Err(error @ SocketError::InUse { .. }) => {
+                output.remark(&error.to_string());
+                return Ok(Exit::Busy);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let waker = hints.waker();
+        socket.serve(move || waker.wake())?;
+        open.listen_on(socket);
+        output.remark(&format!("listening on {}", path.display()));
+    }
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));
     output.remark(&format!("watching {}", home.join("spool/in").display()));
     let mut printing = Ok(());

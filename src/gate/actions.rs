@@ -174,6 +174,24 @@ pub enum Action {
     ProposalDecline,
     /// A person takes it back.
     ProposalRevert,
+    /// Mail is read.
+    EmailFetch,
+    /// Mail is sent.
+    EmailSend,
+    /// A draft is put down.
+    EmailDraft,
+    /// Events are read.
+    CalendarFetch,
+    /// An event is made.
+    CalendarCreate,
+    /// An event is changed.
+    CalendarUpdate,
+    /// Transactions are read.
+    FinanceFetchTransactions,
+    /// Health data is read.
+    HealthFetch,
+    /// A service is called.
+    ServiceApiCall,
     /// Market rows from a file.
     MarketImport,
     /// Market rows in the request itself.
@@ -198,6 +216,16 @@ pub enum Action {
     KeysRotate,
     /// The end of a key.
     KeysRevoke,
+    /// A service comes into the allowlist.
+    ServicesAdd,
+    /// A service leaves it.
+    ServicesRemove,
+    /// A service is not allowed for now.
+    ServicesDeactivate,
+    /// It is allowed again.
+    ServicesActivate,
+    /// Another credential of a service, or none.
+    ServicesCredential,
     /// A held request may be done.
     ApprovalGrant,
     /// A held request may not be done.
@@ -240,6 +268,11 @@ pub struct ActionRule {
 const SMALL: usize = 64 * 1024;
 /// A case brings its evidence with it, a matrix of returns among it.
 const CASE: usize = 2 * 1024 * 1024;
+/// What leaves the machine may be as large as a request: what is large is held.
+const OUTGOING: usize = 10 * 1024 * 1024;
+const MAIL: &[&str] = &["/subject", "/body"];
+const EVENT: &[&str] = &["/title", "/description"];
+const CALL: &[&str] = &["/headers", "/body"];
 const AGENT: &[Role] = &[Role::Agent];
 const HUMAN: &[Role] = &[Role::Human];
 const SPEAKERS: &[Role] = &[Role::Human, Role::Agent];
@@ -270,6 +303,21 @@ const fn rule(
     }
 }
 
+/// A row of what leaves the machine: rules, anomalies and admission refuse it.
+const fn outgoing(
+    action: Action,
+    name: &'static str,
+    request_type: &'static str,
+    payload: &'static str,
+) -> ActionRule {
+    ActionRule {
+        bytes_max: OUTGOING,
+        admission: Admission::Refuses,
+        rules_apply: Rules::Refuses,
+        ..rule(action, name, request_type, payload, SPEAKERS)
+    }
+}
+
 impl ActionRule {
     const fn in_lane(self, lane: Lane) -> ActionRule {
         ActionRule { lane, ..self }
@@ -281,6 +329,10 @@ impl ActionRule {
 
     const fn ruled(self, rules_apply: Rules) -> ActionRule {
         ActionRule { rules_apply, ..self }
+    }
+
+    const fn sealing(self, sealed: &'static [&'static str]) -> ActionRule {
+        ActionRule { sealed, ..self }
     }
 
     const fn counted(self, rate: Rate) -> ActionRule {
@@ -377,6 +429,38 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::ProposalDecline, "proposal.decline", "DeclineProposal", "id, reason", HUMAN)
         .in_lane(Lane::Control),
     rule(Action::ProposalRevert, "proposal.revert", "RevertProposal", "id, reason", HUMAN).in_lane(Lane::Control),
+    outgoing(Action::EmailFetch, "email.fetch", "EmailFetch", "folder?, limit?, since?"),
+    outgoing(Action::EmailSend, "email.send", "EmailSend", "to, cc?, subject, body, replyToMessageId?").sealing(MAIL),
+    outgoing(Action::EmailDraft, "email.draft", "EmailSend", "to, cc?, subject, body, replyToMessageId?").sealing(MAIL),
+    outgoing(Action::CalendarFetch, "calendar.fetch", "CalendarFetch", "calendarId?, startDate, endDate"),
+    outgoing(
+        Action::CalendarCreate,
+        "calendar.create",
+        "CalendarCreate",
+        "calendarId?, title, startTime, endTime, description?, attendees?",
+    )
+    .sealing(EVENT),
+    outgoing(
+        Action::CalendarUpdate,
+        "calendar.update",
+        "CalendarCreate",
+        "calendarId?, title, startTime, endTime, description?, attendees?",
+    )
+    .sealing(EVENT),
+    outgoing(
+        Action::FinanceFetchTransactions,
+        "finance.fetch_transactions",
+        "FetchTransactions",
+        "accountId?, limit?",
+    ),
+    outgoing(Action::HealthFetch, "health.fetch", "FetchHealth", "dataType, startDate?"),
+    outgoing(
+        Action::ServiceApiCall,
+        "service.api_call",
+        "ServiceApiCall",
+        "service, endpoint, method, headers?, body?",
+    )
+    .sealing(CALL),
     rule(
         Action::MarketImport,
         "market.import",
@@ -423,6 +507,20 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::KeysRotate, "keys.rotate", "RotateKey", "principal, key_id, algorithm, others_end", HUMAN)
         .in_lane(Lane::Control),
     rule(Action::KeysRevoke, "keys.revoke", "RevokeKey", "key_id, reason", HUMAN).in_lane(Lane::Control),
+    rule(
+        Action::ServicesAdd,
+        "services.add",
+        "AddService",
+        "service, host, port?, protocol, methods?, actions?",
+        HUMAN,
+    )
+    .in_lane(Lane::Control),
+    rule(Action::ServicesRemove, "services.remove", "NameService", "service", HUMAN).in_lane(Lane::Control),
+    rule(Action::ServicesDeactivate, "services.deactivate", "NameService", "service", HUMAN)
+        .in_lane(Lane::Control),
+    rule(Action::ServicesActivate, "services.activate", "NameService", "service", HUMAN).in_lane(Lane::Control),
+    rule(Action::ServicesCredential, "services.credential", "SetCredential", "service, credential_id?", HUMAN)
+        .in_lane(Lane::Control),
     rule(
         Action::ApprovalGrant,
         "approval.grant",
@@ -487,6 +585,11 @@ mod tests {
             "approval.deny",
             "grant.add",
             "grant.end",
+            "services.add",
+            "services.remove",
+            "services.deactivate",
+            "services.activate",
+            "services.credential",
             "proposal.approve",
             "proposal.decline",
             "proposal.revert",

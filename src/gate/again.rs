@@ -3,10 +3,15 @@
 use super::actions::{self, ActionRule, Lane, Rate};
 use super::approvals;
 use super::decide::{ANSWER_LOST, Lookups, MEMBER_BYTES_MAX, Untold};
+use super::gateway;
 use super::prepare::{Authentic, Body, Origin, Payload, Prepared, Refusal, Unverified, read_body};
 use super::proposals;
-use super::record::{Decision, Status};
+use super::record::{Decision, Response, Status};
+use super::services;
 use super::state::Change;
+use serde_json::value::RawValue;
+
+use crate::actions::OpenAction;
 use crate::council::case;
 use crate::wire::approvals::HoldId;
 use crate::wire::code::Code;
@@ -132,6 +137,8 @@ pub enum Held {
     Refusal,
     /// Not its causality, which the decision may have read.
     NotCausality,
+    /// Not its payload, which the decision has read: too large to keep of what is sent again.
+    NotPayload,
 }
 
 /// A request as its line tells of it, whatever became of it.
@@ -163,6 +170,7 @@ pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, St
                 let held = match decision.metadata.code {
                     _ if is_kept && decision.receipt.is_some() => Held::NotCausality,
                     Some(Code::MalformedPayload) if !is_kept => Held::Refusal,
+                    Some(code) if code.is_for_later() && !decision.checks.is_empty() => Held::NotPayload,
                     _ => Held::Enough,
                 };
                 (Ok(authentic), Untold { lane, hashes: None, has_no_payload }, held)
@@ -213,7 +221,11 @@ fn unread(
     Ok(match refusal.code {
         // The limit is asked before the payload.
         Code::RateLimited if is_large => (Ok(Body { rule, payload: Payload::Portfolio }), Some(rule.lane)),
-        Code::SignatureInvalid | Code::WrongSpool | Code::RequestIdConflict | Code::Internal => {
+        Code::SignatureInvalid
+        | Code::WrongSpool
+        | Code::RequestIdConflict
+        | Code::ActionsFull
+        | Code::Internal => {
             let by_class = rule.rate == Rate::ByClass && decision.lane == Lane::Protected;
             let may_be = by_class || decision.lane == rule.lane || decision.lane == Lane::Ordinary;
             (Err(refusal), Some(if may_be { decision.lane } else { rule.lane }))
@@ -294,6 +306,49 @@ fn causality(decision: &Decision) -> Vec<String> {
     vec![spelt(true, false), spelt(false, false), spelt(true, true), spelt(false, true)]
 }
 
+/// The response line of an open action, written again from what the given line says that its adapter did. `data` is the
+/// content of its blob, where it has one.
+///
+/// # Errors
+/// What no such line says.
+pub fn response(
+    open: &OpenAction,
+    line: &Response,
+    data: Option<Box<RawValue>>,
+    rulebook: &str,
+    seq: u64,
+) -> Result<Response, String> {
+    let data = data.or_else(|| line.data.clone());
+    let (data, refusal) = match line.metadata.code {
+        None => (data, None),
+        Some(Code::StubAdapter) => {
+            let (data, refusal) = gateway::of_stub(open);
+            (data, Some(refusal))
+        }
+        Some(
+            code
+            @ (Code::AdapterNotRun | Code::AdapterTimedOut | Code::AdapterCrashed | Code::UnknownOutcome),
+        ) => (None, Some(gateway::ended_badly(open, code, &line.note))),
+        // What the adapter said, or what was wrong with it, the line alone tells.
+        Some(code @ (Code::AdapterFailed | Code::AdapterOutput)) => {
+            let message = line.metadata.message.clone().unwrap_or_default();
+            let (start, end) = (format!("{}: ", open.id), format!("; {}", code.remedy()));
+            if !(message.starts_with(&start) && message.ends_with(&end)) {
+                return Err(format!("it is refused as {code} with other words than those"));
+            }
+            (data.filter(|_| code == Code::AdapterFailed), Some(Refusal { code, message }))
+        }
+        Some(other) => return Err(format!("no action ends as {other}")),
+    };
+    let is_complaint = line.complaint.as_ref().is_none_or(|_| refusal.is_some());
+    if !is_complaint {
+        return Err("what was done is told without a complaint".to_owned());
+    }
+    let heard = (data, refusal, line.note.clone());
+    let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;
+    Ok(Response { complaint: line.complaint.clone(), ..written })
+}
+
 /// What the line itself says of look-ups that nothing else tells of: whether the council had room for a case, whether a
 /// key was held, how files of rules stood, and whether an earlier answer could be made again.
 pub fn recorded(decision: &Decision) -> Lookups {
@@ -305,10 +360,15 @@ pub fn recorded(decision: &Decision) -> Lookups {
         }
         _ => false,
     };
+    let was_held = |change: &Change| match change {
+        Change::KeyAdded(_) => true,
+        Change::Services(services::Change::Credential { credential, .. }) => credential.is_some(),
+        _ => false,
+    };
     let is_lost = decision.metadata.code == Some(Code::Internal) && message.contains(ANSWER_LOST);
     Lookups {
         no_more_cases: decision.changes.iter().any(was_full),
-        key_is_held: decision.changes.iter().any(|change| matches!(change, Change::KeyAdded(_))),
+        key_is_held: decision.changes.iter().any(was_held),
         answer_is_lost: is_lost && decision.payload.is_none() && decision.payload_blob.is_none(),
         rule_file_differs: decision.changes.iter().any(edited) || message.contains(proposals::EDITED),
         only_signatures_approve: message.starts_with(proposals::ONLY_SIGNATURES),

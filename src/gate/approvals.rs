@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use super::decide::{self, Decided};
 use super::handle::{AnswerBody, Outcome, Turn, data};
 use super::prepare::{Authentic, Prepared, Refusal, escaped};
-use super::record::{Decision, Metadata, Status};
+use super::record::{CheckRow, Decision, Metadata, Status};
 use super::state;
+use crate::actions::anomaly::Anomaly;
 use crate::rules::Rulebook;
 use crate::rules::rule::entries::{Entries, Entry};
 use crate::rules::rule::set::Grows;
@@ -52,6 +53,9 @@ pub struct Hold {
     pub rules: Vec<RuleId>,
     /// SHA-256 of their files' texts, hex, in the same order: a grant is of what they said then.
     pub rules_sha256: Vec<String>,
+    /// What else holds it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anomalies: Vec<Anomaly>,
     /// Since when.
     pub held_at: Time,
     /// Until when somebody may grant it.
@@ -278,6 +282,14 @@ impl Turn<'_> {
     }
 }
 
+impl Hold {
+    /// Names of the rules and of the rows of anomalies that hold it.
+    pub fn held_by(&self) -> Vec<&str> {
+        let anomalies = self.anomalies.iter().map(|anomaly| anomaly.check_name());
+        self.rules.iter().map(RuleId::as_str).chain(anomalies).collect()
+    }
+}
+
 impl Granted<'_> {
     /// The rules that are satisfied: those that held it and say now what they said then. One that was changed meanwhile
     /// is another, which nobody has approved anything under.
@@ -294,13 +306,26 @@ fn text_sha256(rules: &Rulebook, id: &RuleId) -> String {
     rule.map_or_else(String::new, |rule| sha256_hex(rule.text.as_bytes()))
 }
 
-/// Makes the line of a request that nothing but rules hold up one that holds it, if there is room.
+/// The names of the rows of what holds a request besides rules, and the words of its check vector.
+pub fn told_anomalies<'a>(
+    hold: &'a Hold,
+    checks: &'a [CheckRow],
+) -> impl Iterator<Item = (&'static str, &'a str)> {
+    hold.anomalies.iter().map(|anomaly| {
+        let name = anomaly.check_name();
+        let row = checks.iter().find(|row| row.name == name);
+        (name, row.and_then(|row| row.reason.as_deref()).unwrap_or_default())
+    })
+}
+
+/// Makes the line of a request that nothing but rules and anomalies hold up one that holds it, if there is room.
 pub(super) fn hold(
     turn: &Turn<'_>,
     request: &Prepared,
     authentic: &Authentic,
     decision: &mut Decision,
     rules: Vec<RuleId>,
+    anomalies: Vec<Anomaly>,
 ) {
     let source = &authentic.envelope.source;
     // The one that is decided again gives its place up.
@@ -336,10 +361,13 @@ pub(super) fn hold(
                 file_sha256,
                 rules_sha256: rules.iter().map(|id| text_sha256(turn.rules, id)).collect(),
                 rules,
+                anomalies,
                 held_at: turn.now,
                 expires_at: turn.now.plus_ms(expires_ms),
             };
-            let names: Vec<&str> = hold.rules.iter().map(RuleId::as_str).collect();
+            let told = told_anomalies(&hold, &decision.checks);
+            let anomalies = told.map(|(name, why)| format!("{name} ({why})"));
+            let names: Vec<String> = hold.rules.iter().map(RuleId::to_string).chain(anomalies).collect();
             let what = format!("held as {} until {} by {}", hold.id, hold.expires_at, names.join(", "));
             decision.status = Status::Held;
             decision.decision = None;
@@ -393,7 +421,7 @@ pub fn ended(
         changes: vec![state::Change::Approvals(change)],
         ..decide::refused(now, seq, rulebook)
     };
-    Decided { market: Vec::new(), decision, council: None, blobs: Vec::new(), resolves: None }
+    Decided { market: Vec::new(), decision, council: None, blobs: Vec::new(), begins: None, resolves: None }
 }
 
 /// What is said of a denied request.

@@ -6,6 +6,7 @@ use super::actions::{Freshness, Lane};
 use super::admission;
 use super::approvals::{self, Granted, Resolution};
 use super::council::{self, Closing, Said};
+use super::gateway::{self, Begins};
 use super::handle::{Judged, Outcome, Turn};
 use super::history::{self, History};
 use super::outbox;
@@ -20,7 +21,7 @@ use crate::admission::lineage::{Lineage, Query, Reported};
 use crate::admission::receipt::Phase;
 use crate::control::Earlier;
 use crate::council::case::Docket;
-use crate::rules::Rulebook;
+use crate::rules::{Rulebook, services};
 use crate::trading::order::Fill;
 use crate::trading::requests::ClosedOrder;
 use crate::wire::admission::receipt_id;
@@ -28,7 +29,9 @@ use crate::wire::amount::Amount;
 use crate::wire::code::Code;
 use crate::wire::council::CouncilRequest;
 use crate::wire::envelope::Envelope;
-use crate::wire::ids::{ControlId, DomainPart, ExecId, OrderId, Principal, ProposalId, RequestId, TaskName};
+use crate::wire::ids::{
+    ControlId, DomainPart, ExecId, OrderId, Principal, ProposalId, RequestId, ServiceName, TaskName,
+};
 use crate::wire::orders::{CheckResult, Headroom};
 use crate::wire::signing;
 use crate::wire::time::Time;
@@ -58,6 +61,8 @@ pub struct Needs {
     pub rows: Option<String>,
     /// Whether the keyring holds this key.
     pub key: Option<String>,
+    /// Whether the keyring holds the credential of a service under this name.
+    pub credential: Option<(ServiceName, String)>,
     /// A council case; where one more verdict for this role decides it, also what was said in it.
     pub case: Option<(RequestId, Option<String>)>,
     /// Where a task stands that asks to be admitted.
@@ -101,7 +106,7 @@ pub struct Lookups {
     pub fills: Vec<Fill>,
     /// The rows' bytes; none if there is no such blob.
     pub rows: Option<Vec<u8>>,
-    /// Whether the keyring holds the key.
+    /// Whether the keyring holds the key, or the credential.
     pub key_is_held: bool,
     /// The council case.
     pub docket: Option<Docket>,
@@ -150,6 +155,8 @@ pub struct Decided {
     pub council: Option<CaseDecision>,
     /// Contents by digest that must be durable before the lines.
     pub blobs: Vec<(String, Vec<u8>)>,
+    /// What is to be done outside once the lines are durable.
+    pub begins: Option<Box<Begins>>,
     /// What is to become of a held request, in the same batch.
     pub resolves: Option<Resolution>,
 }
@@ -173,6 +180,10 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::Fills(list) => needs.fills_since = Some(list.since),
         Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
+        Payload::Services(_) => needs.rule_file = Some(services::PATH.to_owned()),
+        Payload::Credential(set) => {
+            needs.credential = set.credential_id.clone().map(|id| (set.service.clone(), id));
+        }
         Payload::Control(attempt) => {
             let id = attempt.decision.as_ref().ok().map(|decision| decision.decision_id.clone());
             needs.control = id.map(|id| (envelope.source.clone(), id));
@@ -261,7 +272,9 @@ fn decide_as_told(turn: Turn<'_>, request: &Prepared, untold: &Untold) -> Decide
             if envelope.as_ref().is_some_and(|envelope| sealing::is_sealed(&envelope.action)) {
                 sealing::conceal(&mut decision);
             }
-            decision.kept = Some(kept(&turn, request));
+            // Of a frame that never was whole there is nothing to keep.
+            let is_nothing = request.origin == Origin::Socket && request.file_bytes.is_none();
+            decision.kept = Some(kept(&turn, request)).filter(|_| !is_nothing);
             refuse(&mut decision, refusal);
             finish(&turn, decision, Vec::new(), Vec::new())
         }
@@ -294,9 +307,15 @@ fn decide_authentic(
         decision.answer = by_id;
     }
     if let Some(seen) = &turn.lookups.seen {
+        if let Err(refusal) = turn.has_room_for_copy(seen.seq, &decision.answer) {
+            refuse(&mut decision, &refusal);
+            decision.data = gateway::retry_after(gateway::FULL_RETRY_MS);
+            return finish(turn, decision, Vec::new(), Vec::new());
+        }
         decision.status = Status::Success;
         decision.metadata.replay_of = Some(seen.seq);
         decision.request_hash = decision.request_hash.or_else(|| turn.lookups.seen_as.clone());
+        decision.changes.extend(turn.also_answered(seen.seq, &decision.answer));
         return finish(turn, decision, Vec::new(), Vec::new());
     }
     decision.rate = rates::counted(turn, authentic, lane);
@@ -319,14 +338,7 @@ fn decide_authentic(
             if permitted.as_ref().is_err_and(|refusal| refusal.code == Code::RateLimited) {
                 let after_ms = rates::retry_after_ms(turn, &authentic.envelope.source);
                 decision.data = RawValue::from_string(format!(r#"{{"retryAfterMs":{after_ms}}}"#)).ok();
-                // It is sent again; keeping what may be large each time is what floods want.
-                decision.payload = decision.payload.filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
-                if turn.lookups.sealing.is_some() {
-                    sealing::conceal(&mut decision);
-                    decision.payload = None;
-                    decision.sealed.clear();
-                    blobs.clear();
-                }
+                drop_large(turn, &mut decision, &mut blobs);
             }
             permitted.and_then(|()| in_step(turn, authentic, body, lane))
         }
@@ -334,18 +346,30 @@ fn decide_authentic(
     let mut market = Vec::new();
     let mut case = None;
     let mut resolves = None;
+    let mut begins = None;
     match outcome {
         Err(refusal) => refuse(&mut decision, &refusal),
         Ok(mut outcome) => {
+            if outcome.refusal().is_some_and(|refusal| refusal.code.is_for_later()) {
+                drop_large(turn, &mut decision, &mut blobs);
+                outcome.facts = outcome.facts.filter(|facts| facts.len() <= MEMBER_BYTES_MAX);
+                // A copy of it counts no more than itself.
+                decision.rate = None;
+            }
             if let Some(Closing { line, blobs: of_case, .. }) = outcome.closing.take() {
                 case = Some(line);
                 blobs.extend(of_case);
             }
             resolves = outcome.resolves.take();
             let holds = std::mem::take(&mut outcome.holds);
+            let anomalies = std::mem::take(&mut outcome.anomalies);
+            begins = outcome.begins.take();
             market = fill_in(&mut decision, outcome, authentic, &mut blobs);
-            if !holds.is_empty() {
-                approvals::hold(turn, request, authentic, &mut decision, holds);
+            if begins.is_some() {
+                gateway::begin(turn, &mut decision);
+            }
+            if !holds.is_empty() || !anomalies.is_empty() {
+                approvals::hold(turn, request, authentic, &mut decision, holds, anomalies);
                 if decision.status == Status::Held {
                     let file = turn.lookups.sealing.as_ref().map(|s| s.put_file_into(&mut decision));
                     blobs.extend(file.flatten());
@@ -353,7 +377,7 @@ fn decide_authentic(
             }
         }
     }
-    Decided { council: case, resolves, ..finish(turn, decision, market, blobs) }
+    Decided { council: case, resolves, begins, ..finish(turn, decision, market, blobs) }
 }
 
 /// Carries out a request behind the step of admission. What was admitted is reserved only with what is accepted: a
@@ -404,6 +428,17 @@ fn in_step(turn: &Turn<'_>, authentic: &Authentic, body: &Body, lane: Lane) -> R
     outcome.changes.extend(step.changes);
     outcome.receipt = Some(step.receipt);
     Ok(outcome)
+}
+
+/// Of what uses up no id and is sent again the line keeps nothing large: to have that kept each time is what floods want.
+fn drop_large(turn: &Turn<'_>, decision: &mut Decision, blobs: &mut Vec<(String, Vec<u8>)>) {
+    decision.payload = decision.payload.take().filter(|payload| payload.len() <= MEMBER_BYTES_MAX);
+    if turn.lookups.sealing.is_some() {
+        sealing::conceal(decision);
+        decision.payload = None;
+        decision.sealed.clear();
+        blobs.clear();
+    }
 }
 
 /// Where the bytes of a request without a good signature are kept, below the spool.
@@ -478,6 +513,11 @@ pub(super) fn may_do(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Res
     if !body.rule.senders.contains(&rule.role) {
         let what =
             format!("`{source}` is of role {} and may not send `{}`", rule.role.as_str(), body.rule.name);
+        return Err(Refusal::new(Code::NotPermitted, what));
+    }
+    if matches!(body.payload, Payload::Gateway(_)) && !rule.actions.iter().any(|name| name == body.rule.name)
+    {
+        let what = format!("`{source}` has no `{}` among its `actions`", body.rule.name);
         return Err(Refusal::new(Code::NotPermitted, what));
     }
     if turn.granted.is_some() {
@@ -652,7 +692,10 @@ pub(super) fn refusal_of(row: &CheckResult) -> Refusal {
         _ if rules::is_of_rule(row) => Code::RuleRefused,
         "request_freshness" => Code::TimestampStale,
         "rulebook" => Code::RulebookInvalid,
-        "message_rate" => Code::RateLimited,
+        "message_rate" | "action_rate" | "gateway_rate" => Code::RateLimited,
+        "open_actions" => Code::ActionsFull,
+        "allowlist" => Code::NotAllowlisted,
+        "adapter" => Code::NoAdapter,
         _ => Code::ChecksFailed,
     };
     let show = |value: Option<Amount>| {
@@ -715,5 +758,5 @@ fn finish(
     if let Some(receipt) = &mut decision.receipt {
         receipt.receipt_id = receipt_id(seq);
     }
-    Decided { market, decision, council: None, blobs, resolves: None }
+    Decided { market, decision, council: None, blobs, begins: None, resolves: None }
 }

@@ -29,9 +29,10 @@ pub fn program_changed(before: &str, version: &str, now: Time) -> Event {
     event(now, note, vec![Change::ProgramChanged { version: version.to_owned() }])
 }
 
-/// A rulebook came into force. `applied` is the file that a proposal changed, and the proposal.
-pub fn rulebook_loaded(hash: &str, applied: Option<(&str, ProposalId)>, now: Time) -> Event {
-    let by = applied.map(|(path, id)| format!(": `{path}` by {id}")).unwrap_or_default();
+/// A rulebook came into force. `applied` is the file that the gate changes itself, and what has it changed: a proposal, or
+/// a person's request about the allowlist.
+pub fn rulebook_loaded(hash: &str, applied: Option<(&str, &str)>, now: Time) -> Event {
+    let by = applied.map(|(path, by)| format!(": `{path}` by {by}")).unwrap_or_default();
     let changes = vec![Change::RulebookLoaded { hash: hash.to_owned() }];
     event(now, format!("rulebook {hash} is in force{by}"), changes)
 }

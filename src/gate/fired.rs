@@ -56,7 +56,7 @@ impl Fate {
     /// That of a decision.
     pub fn of(decision: &Decision) -> Fate {
         match decision.status {
-            Status::Success => Fate::Accepted,
+            Status::Success | Status::Pending | Status::Error => Fate::Accepted,
             Status::Held => Fate::Held,
             Status::Rejected => Fate::Refused,
         }

@@ -8,11 +8,13 @@ use super::approvals::{Granted, Resolution};
 use super::control;
 use super::council::Closing;
 use super::decide::{FILLS_MAX, Lookups};
+use super::gateway::Begins;
 use super::market::{RowSource, Run};
 use super::portfolio::portfolio;
 use super::prepare::{Authentic, Body, Payload, Refusal};
 use super::record::MarketRows;
 use super::state::{Change, Halt, KeyRecord, State};
+use crate::actions::anomaly::Anomaly;
 use crate::admission::Receipt;
 use crate::admission::receipt::Counters;
 use crate::rules::Rulebook;
@@ -76,6 +78,10 @@ pub struct Outcome {
     pub without_task: Option<Counters>,
     /// What rules have read, as JSON.
     pub facts: Option<String>,
+    /// What is out of the ordinary and holds it, where nothing else keeps it from being carried out.
+    pub anomalies: Vec<Anomaly>,
+    /// What is to be done outside once its line is durable.
+    pub begins: Option<Box<Begins>>,
     /// Rules that hold it, where nothing else keeps it from being carried out.
     pub holds: Vec<RuleId>,
     /// What is to become of a held request.
@@ -266,6 +272,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         Payload::ApproveProposal(approve) => turn.approve_proposal(source, approve),
         Payload::DeclineProposal(end) => turn.decline_proposal(source, end),
         Payload::RevertProposal(end) => turn.revert_proposal(authentic, end),
+        Payload::Gateway(call) => turn.begin_action(authentic, call),
         Payload::Import(import) => turn.import(import),
         Payload::Update(update) => turn.update(update),
         Payload::Funding(update) => turn.fund(update),
@@ -280,6 +287,8 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
         }
         Payload::AddKey(add) => turn.add_key(add),
         Payload::RevokeKey(revoke) => turn.revoke_key(revoke),
+        Payload::Services(asked) => turn.edit_services(source, asked),
+        Payload::Credential(set) => turn.set_credential(source, set),
         Payload::GrantApproval(grant) => turn.grant_approval(source, grant),
         Payload::DenyApproval(deny) => turn.deny_approval(source, deny),
         Payload::AddGrant(add) => turn.add_grant(source, add),

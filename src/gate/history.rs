@@ -193,7 +193,7 @@ pub struct Accepted<'a> {
 /// What of a line belongs to the history of its sender's requests; none: it was not accepted, or nothing is kept of it.
 pub fn of_line(decision: &Decision) -> Option<Accepted<'_>> {
     let (source, action) = (decision.source.as_deref()?, decision.action.as_deref()?);
-    let is_accepted = decision.status == Status::Success
+    let is_accepted = matches!(decision.status, Status::Success | Status::Pending)
         && decision.metadata.replay_of.is_none()
         // Exits are nobody's to count: no rule is asked about them.
         && decision.lane != Lane::Protected;

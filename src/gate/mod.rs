@@ -15,6 +15,7 @@ pub mod events;
 pub mod exempt;
 pub mod facts;
 pub mod fired;
+pub mod gateway;
 pub mod handle;
 pub mod history;
 pub mod market;
@@ -27,6 +28,7 @@ pub mod record;
 pub mod rules;
 pub mod sealing;
 pub mod selftest;
+pub mod services;
 pub mod state;
 
 pub use decide::{Decided, Lookups, Seen, decide};

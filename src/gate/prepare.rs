@@ -9,6 +9,7 @@ use serde::Deserialize;
 use super::actions::{self, Action, ActionRule, Lane};
 use super::admission::Way;
 use super::sealing;
+use super::services;
 use super::state::State;
 use crate::trading::class::{self, Class};
 use crate::wire::admin::{
@@ -22,10 +23,12 @@ use crate::wire::code::Code;
 use crate::wire::control::{ControlAttempt, GetStrategy};
 use crate::wire::council::{CouncilRequest, SubmitVerdict};
 use crate::wire::envelope::{Envelope, EnvelopeError};
+use crate::wire::gateway::GatewayCall;
 use crate::wire::ids::Principal;
 use crate::wire::market::UpdateMarket;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
 use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
+use crate::wire::services::{AddService, NameService, SetCredential};
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
 use crate::wire::venue::VenueReport;
@@ -39,15 +42,18 @@ pub enum Origin {
     Flat,
     /// `spool/in/<agent>/new`.
     Agent(Principal),
+    /// No file: a frame of the socket.
+    Socket,
 }
 
 impl Origin {
-    /// `local`, `flat` or `agent-<name>`.
+    /// `local`, `flat`, `agent-<name>` or `socket`.
     pub fn label(&self) -> String {
         match self {
             Origin::Local => "local".to_owned(),
             Origin::Flat => "flat".to_owned(),
             Origin::Agent(name) => format!("agent-{name}"),
+            Origin::Socket => "socket".to_owned(),
         }
     }
 
@@ -56,6 +62,7 @@ impl Origin {
         match label {
             "local" => Some(Origin::Local),
             "flat" => Some(Origin::Flat),
+            "socket" => Some(Origin::Socket),
             other => Principal::parse(other.strip_prefix("agent-")?).ok().map(Origin::Agent),
         }
     }
@@ -63,18 +70,19 @@ impl Origin {
     /// Whether a principal whose own spool folder is `bound` may use this one.
     pub fn is_for(&self, bound: Option<&Principal>) -> bool {
         match (self, bound) {
-            (Origin::Local, _) | (Origin::Flat, None) => true,
+            (Origin::Local, _) | (Origin::Flat | Origin::Socket, None) => true,
             (Origin::Agent(used), Some(own)) => used == own,
-            (Origin::Flat, Some(_)) | (Origin::Agent(_), None) => false,
+            (Origin::Flat | Origin::Socket, Some(_)) | (Origin::Agent(_), None) => false,
         }
     }
 
-    /// Folder of the answers, below the spool.
+    /// Folder of the answers, below the spool. Those of the socket are no files.
     pub fn answer_dir(&self) -> String {
         match self {
             Origin::Local => "local/out".to_owned(),
             Origin::Flat => "out".to_owned(),
             Origin::Agent(name) => format!("out/{name}"),
+            Origin::Socket => "socket".to_owned(),
         }
     }
 }
@@ -219,6 +227,8 @@ pub enum Payload {
     DeclineProposal(EndProposal),
     /// `proposal.revert`.
     RevertProposal(EndProposal),
+    /// One of the nine that leave the machine.
+    Gateway(Box<GatewayCall>),
     /// `market.import`.
     Import(ImportMarket),
     /// `market.update`.
@@ -241,6 +251,10 @@ pub enum Payload {
     AddKey(AddKey),
     /// `keys.revoke`.
     RevokeKey(RevokeKey),
+    /// `services.add`, `services.remove`, `services.deactivate`, `services.activate`.
+    Services(Box<services::Asked>),
+    /// `services.credential`.
+    Credential(SetCredential),
     /// `approval.grant`.
     GrantApproval(GrantApproval),
     /// `approval.deny`.
@@ -315,7 +329,7 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
             format!("the file has {file_bytes} bytes, `{}` takes at most {}", rule.name, rule.bytes_max);
         return Err(Refusal::new(Code::TooLarge, what));
     }
-    let payload = read_payload(rule.action, &envelope.payload).map_err(|why| {
+    let payload = read_payload(rule, &envelope.payload).map_err(|why| {
         // The refusal stands in the ledger for ever.
         let why = if rule.sealed.is_empty() { why.into() } else { sealing::without_values(&why) };
         Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name))
@@ -323,7 +337,8 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
     Ok(Body { rule, payload })
 }
 
-fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
+fn read_payload(rule: &ActionRule, text: &str) -> Result<Payload, String> {
+    let action = rule.action;
     fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }
@@ -382,6 +397,15 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
         Action::ProposalRevert => {
             Payload::RevertProposal(with_reason(read(text)?, |p: &EndProposal| &p.reason)?)
         }
+        Action::EmailSend
+        | Action::EmailDraft
+        | Action::EmailFetch
+        | Action::CalendarFetch
+        | Action::CalendarCreate
+        | Action::CalendarUpdate
+        | Action::FinanceFetchTransactions
+        | Action::HealthFetch
+        | Action::ServiceApiCall => Payload::Gateway(Box::new(GatewayCall::read(rule.name, text)?)),
         Action::MarketImport => {
             let import: ImportMarket = read(text)?;
             if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {
@@ -423,6 +447,28 @@ fn read_payload(action: Action, text: &str) -> Result<Payload, String> {
             let revoke: RevokeKey = with_reason(read(text)?, |p: &RevokeKey| &p.reason)?;
             check_key_id(&revoke.key_id)?;
             Payload::RevokeKey(revoke)
+        }
+        Action::ServicesAdd => {
+            let add: AddService = read(text)?;
+            services::check_added(&add)?;
+            Payload::Services(Box::new(services::Asked::Add(add)))
+        }
+        Action::ServicesRemove => {
+            let NameService { service } = read(text)?;
+            Payload::Services(Box::new(services::Asked::Remove(service)))
+        }
+        Action::ServicesDeactivate | Action::ServicesActivate => {
+            let NameService { service } = read(text)?;
+            let is_active = action == Action::ServicesActivate;
+            Payload::Services(Box::new(services::Asked::Allow(service, is_active)))
+        }
+        Action::ServicesCredential => {
+            let set: SetCredential = read(text)?;
+            let is_id = |id: &String| id.len() == 32 && signing::unhex(id).is_some();
+            if !set.credential_id.as_ref().is_none_or(is_id) {
+                return Err("`credential_id` is not 32 lower-case hex digits".to_owned());
+            }
+            Payload::Credential(set)
         }
         Action::ApprovalGrant => {
             let grant: GrantApproval = read(text)?;

@@ -4,7 +4,7 @@
 //! What counts is what uses up a request id and was within the limits. So a copy of a file counts no second time, whoever
 //! drops it, and what one agent sends beyond its own limit takes nothing of the limit that all share.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,14 +12,15 @@ use super::actions::{Lane, Rate};
 use super::control;
 use super::handle::Turn;
 use super::prepare::{Authentic, Payload, Refusal};
+use crate::actions::windows::Window;
 use crate::rules::principals::Role;
 use crate::trading::requests::Messages;
 use crate::wire::code::Code;
 use crate::wire::ids::Principal;
 use crate::wire::time::Time;
 
-/// A message counts for the rest of its second and so many more: any minute is within that.
-const WINDOW_S: i64 = 60;
+/// A message counts for the rest of its second and a minute more: any minute is within that.
+type Minute = Window<60>;
 
 /// Which of a signer's messages one counts among.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,63 +32,12 @@ pub enum Bucket {
     Protected,
 }
 
-/// Counts by second, oldest first: at most 61 of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Window {
-    counts: VecDeque<(i64, u32)>,
-    total: u32,
-}
-
-impl Window {
-    fn count(&mut self, second: i64) {
-        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
-            // A person has accepted a clock that was set back.
-            *self = Window::default();
-        }
-        while let Some((at, count)) = self.counts.front()
-            && second.saturating_sub(*at) > WINDOW_S
-        {
-            self.total = self.total.saturating_sub(*count);
-            self.counts.pop_front();
-        }
-        match self.counts.back_mut() {
-            Some((at, count)) if *at == second => *count = count.saturating_add(1),
-            _ => self.counts.push_back((second, 1)),
-        }
-        self.total = self.total.saturating_add(1);
-    }
-
-    /// Messages of the minute before `second`, that second included.
-    fn within(&self, second: i64) -> u32 {
-        if self.counts.back().is_some_and(|(newest, _)| *newest > second) {
-            return 0;
-        }
-        let is_old = |(at, _): &&(i64, u32)| second.saturating_sub(*at) > WINDOW_S;
-        self.counts.iter().take_while(is_old).fold(self.total, |left, (_, old)| left.saturating_sub(*old))
-    }
-
-    /// When fewer than `most` of what counts now still count, milliseconds since the epoch.
-    fn room_at_ms(&self, second: i64, most: u32) -> i64 {
-        let mut left = self.within(second);
-        let mut at = second;
-        for (sent, count) in self.counts.iter().filter(|(sent, _)| second.saturating_sub(*sent) <= WINDOW_S) {
-            if left < most {
-                break;
-            }
-            left = left.saturating_sub(*count);
-            at = sent.saturating_add(WINDOW_S).saturating_add(1);
-        }
-        at.saturating_mul(1000)
-    }
-}
-
 /// What one agent has sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Sent {
-    ordinary: Window,
-    protected: Window,
+    ordinary: Minute,
+    protected: Minute,
 }
 
 /// What agents have sent.
@@ -95,7 +45,7 @@ pub struct Sent {
 #[serde(deny_unknown_fields)]
 pub struct Rates {
     agents: BTreeMap<String, Sent>,
-    all: Window,
+    all: Minute,
 }
 
 fn second_of(time: Time) -> i64 {
@@ -124,7 +74,7 @@ impl Rates {
         let second = second_of(now);
         let sent = self.agents.get(agent.as_str());
         let one_more =
-            |window: Option<&Window>| window.map_or(0, |window| window.within(second)).saturating_add(1);
+            |window: Option<&Minute>| window.map_or(0, |window| window.within(second)).saturating_add(1);
         Messages {
             own: one_more(sent.map(|sent| &sent.ordinary)),
             all: one_more(Some(&self.all)),
@@ -211,18 +161,6 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_a_minute_of_seconds() {
-        let mut rates = Rates::default();
-        for ms in (0..10_000_000).step_by(250) {
-            rates.count("bot", Bucket::Ordinary, at(ms));
-        }
-        let window = &rates.agents["bot"].ordinary;
-        assert_eq!((window.counts.len(), window.total), (61, 244));
-        assert_eq!(own(&rates, "bot", 9_999_999), 244);
-        assert_eq!(rates.all, *window);
-    }
-
-    #[test]
     fn buckets_and_agents_are_counted_apart() {
         let mut rates = Rates::default();
         rates.count("a", Bucket::Protected, at(0));
@@ -236,7 +174,7 @@ mod tests {
 
     #[test]
     fn room_comes_when_the_oldest_ends_to_count() {
-        let mut window = Window::default();
+        let mut window = Minute::default();
         [0, 0, 10, 20].into_iter().for_each(|second| window.count(second));
         for (second, most, expect) in [
             (20, 5, 20),
@@ -261,6 +199,6 @@ mod tests {
         assert_eq!(own(&rates, "bot", -3_600_000), 0);
         rates.count("bot", Bucket::Ordinary, at(-3_600_000));
         assert_eq!(own(&rates, "bot", -3_600_000), 1);
-        assert_eq!(rates.all.counts.len(), 1);
+        assert_eq!(rates.all.within(second_of(at(-3_600_000))), 1);
     }
 }

@@ -10,8 +10,10 @@ use super::actions::Lane;
 use super::approvals;
 use super::rates::Bucket;
 use super::state::Change;
+use crate::actions::anomaly::Anomaly;
 use crate::admission::Receipt;
 use crate::admission::receipt::Verdict;
+use crate::rules::gateway::ACTIONS as OUTGOING;
 use crate::wire::amount::Amount;
 use crate::wire::answer::{Answer, AnswerError, AnswerStatus};
 use crate::wire::approvals::HoldId;
@@ -109,6 +111,10 @@ pub enum Status {
     Rejected,
     /// Held until a person approves: nothing is done yet.
     Held,
+    /// About to be done outside: what came of it stands in a response line.
+    Pending,
+    /// Tried outside, and not known to be done.
+    Error,
 }
 
 /// ACCEPTED or REJECTED, for requests with a check vector.
@@ -126,6 +132,8 @@ pub enum Ruling {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Flow {
+    /// A request that is about to be carried out.
+    Request,
     /// The answer to a request.
     Response,
 }
@@ -207,6 +215,14 @@ pub struct Metadata {
     pub replay_of: Option<u64>,
 }
 
+impl Metadata {
+    /// The reason as it is answered.
+    fn answered(&self) -> Option<AnswerError> {
+        let message = |code: Code| self.message.clone().unwrap_or_else(|| code.remedy().to_owned());
+        self.code.map(|code| AnswerError { code, message: message(code) })
+    }
+}
+
 /// A request and its decision in one line: nothing outside happened in between.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -221,7 +237,7 @@ pub struct Decision {
     pub action: Option<String>,
     /// Who signed; before a good signature, who claimed to.
     pub source: Option<String>,
-    /// Always `response`.
+    /// `response`; `request` of one that is pending.
     pub direction: Flow,
     /// Outcome.
     pub status: Status,
@@ -438,6 +454,93 @@ pub struct AdmissionInput {
     pub changes: Vec<Change>,
 }
 
+/// What came of an outgoing action.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Response {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Id of this entry: its own seq.
+    pub id: String,
+    /// Id of the request.
+    pub request_id: String,
+    /// Its action.
+    pub action: String,
+    /// Who signed it.
+    pub source: String,
+    /// Always `response`.
+    pub direction: Flow,
+    /// `success` or `error`.
+    pub status: Status,
+    /// SHA-256 of the payload, hex, as its request line has it.
+    pub payload_hash: Option<String>,
+    /// The signature as its request line has it.
+    pub signature: Option<String>,
+    /// Its request line.
+    pub request_line: u64,
+    /// `stub` or `exec`.
+    pub adapter: String,
+    /// How the adapter ended, in words.
+    pub note: String,
+    /// What it complained of, for people: it is not answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complaint: Option<String>,
+    /// What the adapter says came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_blob: Option<String>,
+    /// The exact reason.
+    pub metadata: Metadata,
+    /// Spool the request came through.
+    pub spool: String,
+    /// Where the answer is, below the spool.
+    pub answer: String,
+    /// Where else it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Hash of the rulebook in force.
+    pub rulebook: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+impl Response {
+    /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
+    ///
+    /// # Errors
+    /// A message if a blob is needed and missing or is not JSON.
+    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
+        let data = match (&self.data, &self.data_blob) {
+            (Some(data), _) => Some(data.clone()),
+            (None, Some(digest)) => Some(from_blob(digest, blob)?),
+            (None, None) => None,
+        };
+        Ok(Answer {
+            request_id: self.request_id.clone(),
+            timestamp: self.timestamp,
+            status: if self.status == Status::Success { AnswerStatus::Success } else { AnswerStatus::Error },
+            data,
+            error: self.metadata.answered(),
+            audit_ref: self.id.clone(),
+        })
+    }
+
+    /// Every place below the spool that the answer goes to.
+    pub fn answers(&self) -> impl Iterator<Item = &str> {
+        [self.answer.as_str()].into_iter().chain(self.also.iter().map(String::as_str))
+    }
+}
+
+/// The JSON in a blob.
+fn from_blob(digest: &str, blob: Option<&[u8]>) -> Result<Box<RawValue>, String> {
+    let bytes = blob.ok_or_else(|| format!("audit/blobs/{digest} is missing"))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| format!("audit/blobs/{digest} is not UTF-8"))?;
+    let raw = RawValue::from_string(text.to_owned());
+    raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))
+}
+
 /// Disclosures of a line's sealed fields that are deleted from here on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -457,15 +560,34 @@ pub struct Redaction {
 /// The contract's answer to an order request, externally tagged.
 #[derive(Serialize)]
 enum OrderAnswer<'a> {
-    Accepted {
-        order_id: OrderId,
-        checks_passed: AnsweredRows<'a>,
-    },
-    Rejected {
-        checks_failed: AnsweredRows<'a>,
-        checks_passed: AnsweredRows<'a>,
-        headroom: Option<&'a Headroom>,
-    },
+    Accepted { order_id: OrderId, checks_passed: AnsweredRows<'a> },
+    Rejected(RejectedBody<'a>),
+}
+
+/// What did not pass, and what did.
+#[derive(Serialize)]
+struct RejectedBody<'a> {
+    checks_failed: AnsweredRows<'a>,
+    checks_passed: AnsweredRows<'a>,
+    /// What would pass; null where that is nothing that has a size. Absent of outgoing actions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headroom: Option<Option<&'a Headroom>>,
+}
+
+/// The answer's body of what is to come again, as its line has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+struct Retry {
+    retry_after_ms: u64,
+}
+
+/// The answer to an outgoing action that is to come again.
+#[derive(Serialize)]
+struct LimitedAnswer<'a> {
+    #[serde(rename = "retryAfterMs")]
+    retry_after_ms: u64,
+    #[serde(rename = "Rejected")]
+    rejected: RejectedBody<'a>,
 }
 
 /// The interim answer to a held request.
@@ -475,6 +597,8 @@ enum HeldAnswer<'a> {
         hold_id: HoldId,
         request_sha256: &'a str,
         rules: &'a [RuleId],
+        #[serde(skip_serializing_if = "<[Anomaly]>::is_empty")]
+        anomalies: &'a [Anomaly],
         expires_at: Time,
         checks_failed: AnsweredRows<'a>,
         checks_passed: AnsweredRows<'a>,
@@ -493,6 +617,11 @@ struct AdmissionAnswer<'a> {
 const BODY_BYTES_USUAL: usize = 6 * 1024;
 
 impl Decision {
+    /// The line's `kind`: `request` of what is about to be done outside.
+    pub fn kind(&self) -> &'static str {
+        if self.status == Status::Pending { "request" } else { "decision" }
+    }
+
     /// The line's body as a JSON object.
     ///
     /// # Errors
@@ -510,30 +639,27 @@ impl Decision {
     /// A message if a blob is needed and missing or is not JSON.
     pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
         let data = match (&self.data, &self.data_blob, self.decision) {
+            _ if self.status == Status::Pending => {
+                return Err(format!("line {}: what came of it stands in its response", self.id));
+            }
             _ if self.status == Status::Held => self.held_answer()?,
             (None, None, _) if self.is_about_admission() => self.admission_answer()?,
-            (Some(data), _, _) => Some(data.clone()),
-            (None, Some(digest), _) => {
-                let bytes = blob.ok_or_else(|| format!("audit/blobs/{digest} is missing"))?;
-                let text =
-                    std::str::from_utf8(bytes).map_err(|_| format!("audit/blobs/{digest} is not UTF-8"))?;
-                let raw = RawValue::from_string(text.to_owned());
-                Some(raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))?)
+            (Some(data), _, Some(_)) if self.metadata.code.is_some_and(Code::is_for_later) => {
+                Some(self.limited_answer(data)?)
             }
+            (Some(data), _, _) => Some(data.clone()),
+            (None, Some(digest), _) => Some(from_blob(digest, blob)?),
             (None, None, Some(ruling)) => Some(self.order_answer(ruling)?),
             (None, None, None) => None,
         };
-        let error = self.metadata.code.map(|code| AnswerError {
-            code,
-            message: self.metadata.message.clone().unwrap_or_else(|| code.remedy().to_owned()),
-        });
+        let error = self.metadata.answered();
         Ok(Answer {
             request_id: self.request_id.clone().unwrap_or_default(),
             timestamp: self.timestamp,
             status: match (self.status, self.metadata.code) {
                 (Status::Success, _) => AnswerStatus::Success,
-                (Status::Rejected, Some(Code::RateLimited)) => AnswerStatus::RateLimited,
-                (Status::Rejected, _) => AnswerStatus::Error,
+                (Status::Rejected, Some(code)) if code.is_for_later() => AnswerStatus::RateLimited,
+                (Status::Rejected | Status::Pending | Status::Error, _) => AnswerStatus::Error,
                 (Status::Held, _) => AnswerStatus::RequiresApproval,
             },
             data,
@@ -547,14 +673,8 @@ impl Decision {
     pub fn uses_up_its_id(&self) -> bool {
         let stands_aside = matches!(
             self.metadata.code,
-            Some(
-                Code::RequestIdConflict
-                    | Code::WrongSpool
-                    | Code::SignatureInvalid
-                    | Code::RateLimited
-                    | Code::Pruned
-            )
-        );
+            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::Pruned)
+        ) || self.metadata.code.is_some_and(Code::is_for_later);
         self.key_id.is_some() && !stands_aside
     }
 
@@ -614,6 +734,11 @@ impl Decision {
         })
     }
 
+    /// Whether files of rules or proposals, or secrets in force, are what it says: made again after a crash.
+    pub fn changes_rules(&self) -> bool {
+        self.changes.iter().any(|change| matches!(change, Change::Proposal(_) | Change::Services(_)))
+    }
+
     fn held_answer(&self) -> Result<Option<Box<RawValue>>, String> {
         let held = self.of_approvals().find_map(|change| match change {
             approvals::Change::Held(hold) => Some(hold),
@@ -625,11 +750,30 @@ impl Decision {
             hold_id: hold.id,
             request_sha256: &hold.request_sha256,
             rules: &hold.rules,
+            anomalies: &hold.anomalies,
             expires_at: hold.expires_at,
             checks_failed: rows(false),
             checks_passed: rows(true),
         };
         serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
+    }
+
+    /// What of the check vector stands in the answer to a request that sends nothing out.
+    fn rejected(&self) -> RejectedBody<'_> {
+        let rows = |passed: bool| AnsweredRows { rows: &self.checks, passed };
+        // There is no size of a mail that would pass.
+        let has_size = !self.action.as_deref().is_some_and(|action| OUTGOING.contains(&action));
+        RejectedBody {
+            checks_failed: rows(false),
+            checks_passed: rows(true),
+            headroom: has_size.then_some(self.headroom.as_ref()),
+        }
+    }
+
+    fn limited_answer(&self, data: &RawValue) -> Result<Box<RawValue>, String> {
+        let retry: Retry = serde_json::from_str(data.get()).map_err(|error| error.to_string())?;
+        let body = LimitedAnswer { retry_after_ms: retry.retry_after_ms, rejected: self.rejected() };
+        serde_json::value::to_raw_value(&body).map_err(|error| error.to_string())
     }
 
     fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {
@@ -641,11 +785,7 @@ impl Decision {
             (Ruling::Accepted, None) => {
                 return Err(format!("line {}: accepted without an order id", self.id));
             }
-            (Ruling::Rejected, _) => OrderAnswer::Rejected {
-                checks_failed: rows(false),
-                checks_passed: rows(true),
-                headroom: self.headroom.as_ref(),
-            },
+            (Ruling::Rejected, _) => OrderAnswer::Rejected(self.rejected()),
         };
         serde_json::value::to_raw_value(&body).map_err(|error| error.to_string())
     }
@@ -706,6 +846,8 @@ pub enum Record {
     Council(Box<CaseDecision>),
     /// `decision`.
     Decision(Box<Decision>),
+    /// `response`: what came of an outgoing action.
+    Response(Box<Response>),
     /// `redact`.
     Redact(Redaction),
 }
@@ -730,7 +872,8 @@ impl Record {
             Record::Market(_) => "market",
             Record::Input(_) | Record::AdmissionInput(_) => "input",
             Record::Council(_) => "council",
-            Record::Decision(_) => "decision",
+            Record::Decision(decision) => decision.kind(),
+            Record::Response(_) => "response",
             Record::Redact(_) => "redact",
         }
     }
@@ -778,6 +921,7 @@ impl Record {
             Record::AdmissionInput(body) => serde_json::to_string(body),
             Record::Council(body) => serde_json::to_string(body),
             Record::Redact(body) => serde_json::to_string(body),
+            Record::Response(body) => serde_json::to_string(body),
             Record::Decision(body) => return body.body(),
         }
         .map_err(|error| error.to_string())
@@ -813,7 +957,14 @@ impl Record {
                 ),
             },
             "council" => Record::Council(Box::new(read(body)?)),
-            "decision" => Record::Decision(Box::new(read(body)?)),
+            "decision" | "request" => {
+                let decision: Decision = read(body)?;
+                if (decision.status == Status::Pending) != (kind == "request") {
+                    return Err("a request line is pending, and no decision is".to_owned());
+                }
+                Record::Decision(Box::new(decision))
+            }
+            "response" => Record::Response(Box::new(read(body)?)),
             "redact" => Record::Redact(read(body)?),
             "seal" | "segment" => return Ok(None),
             other => return Err(format!("unknown kind `{other}`")),
@@ -841,6 +992,7 @@ impl Record {
             Record::AdmissionInput(body) => body.timestamp,
             Record::Council(body) => body.timestamp,
             Record::Decision(body) => body.timestamp,
+            Record::Response(body) => body.timestamp,
             Record::Redact(body) => body.timestamp,
         }
     }
@@ -865,6 +1017,7 @@ impl Record {
             Record::AdmissionInput(body) => &body.changes,
             Record::Council(body) => &body.changes,
             Record::Decision(body) => &body.changes,
+            Record::Response(body) => &body.changes,
         }
     }
 }

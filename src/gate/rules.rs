@@ -100,7 +100,7 @@ pub(super) fn carry_out(
     task: Option<&TaskName>,
 ) -> Result<Outcome, Refusal> {
     let outcome = handle::carry_out(turn, authentic, body)?;
-    let Some(program) = program(turn, authentic, body, lane) else { return Ok(outcome) };
+    let Some(program) = program(turn, authentic, body, lane) else { return Ok(held_for_anomalies(outcome)) };
     let of_body = match &body.payload {
         Payload::Admission(_, attempt) => attempt.body.as_ref().ok(),
         _ => None,
@@ -143,7 +143,7 @@ pub(super) fn carry_out(
             let holds = if is_held { ruled.holds } else { Vec::new() };
             Outcome { verdict: Some(verdict), changes, holds, facts: Some(ruled.facts), ..outcome }
         }
-        (_, verdict) => judge(Outcome { verdict, ..outcome }, ruled),
+        (_, verdict) => held_for_anomalies(judge(Outcome { verdict, ..outcome }, ruled)),
     });
     outcome.map(|mut outcome: Outcome| {
         let is_done = outcome.refusal().is_none() && outcome.verdict.as_ref().is_none_or(|v| v.accepted);
@@ -277,13 +277,17 @@ fn blocking<'p>(
 fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
     let mut judged = outcome.judged.unwrap_or(Judged { rows: Vec::new(), refusal: None });
     let blocks = ruled.blocks();
+    // Where one refuses it, those that would only hold it are not why.
+    let only_holds = |row: &CheckResult| {
+        ruled.act == Some(Then::Reject) && ruled.holds.iter().any(|id| id.as_str() == row.check_name)
+    };
+    let first = ruled.rows.iter().find(|row| !row.passed && !only_holds(row)).cloned();
     judged.rows.extend(ruled.rows);
     let facts = Some(ruled.facts);
     if judged.refusal.is_some() || !blocks {
         return Outcome { judged: Some(judged), facts, ..outcome };
     }
-    let first = judged.rows.iter().find(|row| !row.passed);
-    let refusal = first.map(super::decide::refusal_of);
+    let refusal = first.as_ref().map(super::decide::refusal_of);
     let mut receipt = outcome.receipt;
     if let (Some(receipt), Some(refusal)) = (&mut receipt, &refusal)
         && receipt.phase == Phase::Accepted
@@ -293,8 +297,31 @@ fn judge(outcome: Outcome, ruled: Ruled) -> Outcome {
             receipt.effective_counters = counters;
         }
     }
-    let holds = if ruled.act == Some(Then::Hold) { ruled.holds } else { Vec::new() };
-    Outcome { judged: Some(Judged { refusal, ..judged }), receipt, facts, holds, ..Outcome::default() }
+    let (holds, anomalies) = match ruled.act {
+        Some(Then::Hold) => (ruled.holds, outcome.anomalies),
+        _ => Default::default(),
+    };
+    Outcome {
+        anomalies,
+        judged: Some(Judged { refusal, ..judged }),
+        receipt,
+        facts,
+        holds,
+        ..Outcome::default()
+    }
+}
+
+/// What nothing refuses and an anomaly holds: nothing of it is done.
+fn held_for_anomalies(outcome: Outcome) -> Outcome {
+    let Some(judged) = outcome.judged.as_ref().filter(|judged| judged.refusal.is_none()) else {
+        return outcome;
+    };
+    if outcome.anomalies.is_empty() {
+        return outcome;
+    }
+    let refusal = judged.rows.iter().find(|row| !row.passed).map(super::decide::refusal_of);
+    let judged = outcome.judged.map(|judged| Judged { refusal, ..judged });
+    Outcome { judged, changes: Vec::new(), begins: None, ..outcome }
 }
 
 fn row<'a>(
@@ -536,14 +563,14 @@ mod tests {
 
     #[test]
     fn facts_are_noted_as_json_whatever_they_are() {
-        let rule = "id: r\nstatus: active\napplies_to: {action: email.send}\nthen: warn\nmessage: no\nwhen:\n\
-                    - {field: payload.subject, op: present}\n- {field: 'payload.to[]', op: present}\n\
+        let rule = "id: r\nstatus: active\napplies_to: {action: council.request}\nthen: warn\nmessage: no\nwhen:\n\
+                    - {field: council.summary, op: present}\n- {field: 'council.files_changed[]', op: present}\n\
                     - {field: history.count, window_s: 60, op: gt, value: 1}\n\
                     - {field: request.has_causality, op: eq, value: true}\n\
-                    - {field: payload.body, op: absent}\n- {field: 'payload.cc[]', op: present}\n\
-                    - {field: payload.replyToMessageId, op: absent}\n";
+                    - {field: council.proposer, op: present}\n- {field: 'council.metrics[]', op: present}\n\
+                    - {field: council.change_type, op: present}\n- {field: council.diff, op: present}\n";
         let set = RuleSet::compile([("rules/core/r.yaml", rule)], []).unwrap();
-        let program = set.programs.get("email.send").unwrap();
+        let program = set.programs.get("council.request").unwrap();
         let wicked = "a \"b\" \\ \n\u{1}\u{7f} \u{e9}\u{1f600}";
         let long = "x".repeat(TEXT_BYTES_MAX + 1);
         let many: Vec<Value<'_>> = (0..=ELEMENTS_MAX).map(|_| Value::Text("y".into())).collect();
@@ -556,18 +583,20 @@ mod tests {
             Fact::text(long.as_str()),
             Fact::Many(many),
             Fact::Unknown("\"why\"".into()),
+            Fact::text("+ a secret"),
         ];
         let expected = json!({
-            "payload.subject": wicked,
-            "payload.to": ["a@b.c", "\""],
+            "council.summary": wicked,
+            "council.files_changed": ["a@b.c", "\""],
             "history.count(60s)": "-1.50",
             "request.has_causality": true,
-            "payload.body": {"sha256": sha256_hex(long.as_bytes()), "bytes": long.len()},
-            "payload.cc": {"sha256": sha256_hex(of_many.as_bytes()), "elements": ELEMENTS_MAX + 1},
-            "payload.replyToMessageId": {"unknown": "\"why\""},
+            "council.proposer": {"sha256": sha256_hex(long.as_bytes()), "bytes": long.len()},
+            "council.metrics": {"sha256": sha256_hex(of_many.as_bytes()), "elements": ELEMENTS_MAX + 1},
+            "council.change_type": {"unknown": "\"why\""},
+            "council.diff": {"sealed": "/artifacts/diff_content"},
         });
         assert_eq!(noted(program, &facts), expected.to_string());
-        assert_eq!(noted(program, &vec![Fact::Absent; 7]).matches(":null").count(), 7);
+        assert_eq!(noted(program, &vec![Fact::Absent; 8]).matches(":null").count(), 8);
         assert_eq!(noted(&Program::default(), &[]), "{}");
     }
 }

@@ -19,8 +19,22 @@ pub const DIGESTS: &str = "digests";
 pub const FILE: &str = "file";
 /// The whole payload: of one that is not of its action's shape nobody knows where its sealed members stand.
 const WHOLE: &[&str] = &[""];
-/// Readings of rules whose value is a sealed member, with its pointer.
-const READINGS: &[(&str, &str)] = &[("council.diff", "/artifacts/diff_content")];
+/// Readings of rules whose value is a sealed member or part of one, with its pointer.
+const READINGS: &[(&str, &str)] = &[
+    ("council.diff", "/artifacts/diff_content"),
+    ("payload.subject", "/subject"),
+    ("payload.body", "/body"),
+    ("payload.title", "/title"),
+    ("payload.description", "/description"),
+    ("payload.header_names", "/headers"),
+    ("payload.header_values", "/headers"),
+    ("payload.body_texts", "/body"),
+    ("payload.body_to", "/body"),
+    ("payload.body_hosts", "/body"),
+    ("payload.body_amount", "/body"),
+];
+/// The reading of everything in a payload, sealed members too.
+const ALL_TEXTS: &str = "payload.texts";
 /// Begins the names of disclosures in `audit/blobs`.
 pub const BLOB_PREFIX: &str = "sd-";
 /// Stands where a line about a request of an action with sealed members would name the digest of its file.
@@ -70,8 +84,12 @@ pub fn is_sealed(action: &str) -> bool {
     actions::find(action).is_some_and(|rule| !rule.sealed.is_empty())
 }
 
-/// The pointer of the sealed member that a reading shows, by its name.
+/// The pointer of the sealed member that a reading shows, by its name; of the whole payload it is empty. The texts of a
+/// payload are sealed whatever its action: who writes a rule need not ask.
 pub(super) fn pointer_of(reading: &str) -> Option<&'static str> {
+    if reading == ALL_TEXTS {
+        return WHOLE.first().copied();
+    }
     READINGS.iter().find(|(name, _)| *name == reading).map(|(_, pointer)| *pointer)
 }
 
@@ -214,7 +232,9 @@ mod tests {
             let sealed = actions::ACTIONS.iter().flat_map(|rule| rule.sealed);
             assert!(sealed.clone().any(|of| *of == *pointer || *of == format!("{above}/*")), "{pointer}");
         }
+        assert!(field::find(ALL_TEXTS).is_some());
         assert_eq!(pointer_of("council.diff"), Some("/artifacts/diff_content"));
+        assert_eq!(pointer_of("payload.texts"), Some(""));
         assert_eq!(pointer_of("council.summary"), None);
     }
 

@@ -8,6 +8,8 @@ use super::approvals::{self, Approvals};
 use super::dead_man::{self, DeadMan};
 use super::proposals::{self, ProposalsState};
 use super::rates::Rates;
+use super::services::{self, CredentialRecord};
+use crate::actions::{self, ActionsState};
 use crate::admission::lineage as admission;
 use crate::control::{self, ControlState};
 use crate::council::case as council;
@@ -15,7 +17,7 @@ use crate::rules::rule::Entries;
 use crate::trading::{self, Book};
 use crate::wire::admin::Algorithm;
 use crate::wire::heads::{GivenUp, Head};
-use crate::wire::ids::Principal;
+use crate::wire::ids::{Principal, ServiceName};
 use crate::wire::time::Time;
 
 /// Everything decisions read that is not in the rulebook, the request or a lookup.
@@ -38,6 +40,12 @@ pub struct State {
     pub admission: AdmissionState,
     /// What controllers decided.
     pub control: ControlState,
+    /// What is on its way out.
+    #[serde(default)]
+    pub actions: ActionsState,
+    /// Credentials in force, by service; their secrets are in the keyring.
+    #[serde(default)]
+    pub credentials: BTreeMap<ServiceName, CredentialRecord>,
     /// What agents have sent within a minute.
     pub rates: Rates,
     /// Who is not heard of.
@@ -160,6 +168,10 @@ pub enum Change {
     Admission(admission::Change),
     /// Of a control decision.
     Control(control::Change),
+    /// Of an outgoing action.
+    Actions(actions::Change),
+    /// Of the allowlist, or of a credential.
+    Services(services::Change),
     /// Of the dead man's switch.
     DeadMan(dead_man::Change),
     /// Of a held request, or of what came into a set.
@@ -233,6 +245,9 @@ pub enum FoldError {
     /// A key that the state does not know.
     #[error("key `{0}` is not known")]
     UnknownKey(String),
+    /// An outgoing action that cannot begin or end so.
+    #[error("{0}")]
+    Action(String),
 }
 
 impl State {
@@ -252,6 +267,11 @@ impl State {
             Change::Council(_) => {}
             Change::Admission(change) => self.admission.apply(change),
             Change::Control(change) => self.control.apply(change),
+            Change::Actions(change) => {
+                self.actions.fits(change).map_err(FoldError::Action)?;
+                self.actions.apply(change);
+            }
+            Change::Services(change) => services::apply(&mut self.credentials, change),
             Change::DeadMan(change) => self.dead_man.apply(change),
             Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
             Change::Proposal(change) => self.proposals.apply(change),

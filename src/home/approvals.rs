@@ -1,6 +1,7 @@
 //! Held requests of a home: deciding them again when they are granted, ending them, and their files. Everything below
 //! `proposals/pending` is derived from ledger lines and made again after a crash.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use super::batch::{Pending, refuse_instead, render};
 use super::open::{Home, HomeError};
 use super::sealed;
 use crate::gate::approvals::{self, Change, End, Granted, Hold, Resolution, Verdict};
-use crate::gate::decide::{Decided, decide_granted};
+use crate::gate::decide::{Decided, MEMBER_BYTES_MAX, decide_granted};
 use crate::gate::prepare::{Origin, Refusal};
 use crate::gate::{Decision, Delivery, Lookups, Record, prepare};
 use crate::wire::approvals::HoldId;
@@ -157,7 +158,8 @@ impl Home {
 
 /// A held request for people: YAML whose values are JSON, so that nothing that an agent wrote looks like a key.
 fn text_of(hold: &Hold, line: &Decision, payload: Option<&str>) -> String {
-    let mut text = format!("# Held by a rule. `spoolgate approvals show {}`, then grant or deny.\n", hold.id);
+    let by = if hold.rules.is_empty() { "as out of the ordinary" } else { "by a rule" };
+    let mut text = format!("# Held {by}. `spoolgate approvals show {}`, then grant or deny.\n", hold.id);
     let json = |value: &dyn Fn() -> serde_json::Result<String>| value().unwrap_or_else(|_| "null".to_owned());
     let mut put = |key: &str, value: String| {
         // Writing into a string does not fail.
@@ -167,12 +169,24 @@ fn text_of(hold: &Hold, line: &Decision, payload: Option<&str>) -> String {
     put("source", json(&|| serde_json::to_string(&hold.source)));
     put("request_id", json(&|| serde_json::to_string(&hold.request_id)));
     put("action", json(&|| serde_json::to_string(&hold.action)));
-    put("payload", json(&|| serde_json::to_string(&payload)));
+    match payload.filter(|payload| payload.len() > MEMBER_BYTES_MAX) {
+        None => put("payload", json(&|| serde_json::to_string(&payload))),
+        // `approvals show` reads it from where the line has it.
+        Some(large) => {
+            put("payload", "null".to_owned());
+            put("payload_bytes", large.len().to_string());
+            put("payload_blob", json(&|| serde_json::to_string(&line.payload_blob)));
+        }
+    }
     put("request_sha256", json(&|| serde_json::to_string(&hold.request_sha256)));
     put("ledger_line", hold.id.0.to_string());
     put("held_at", json(&|| serde_json::to_string(&hold.held_at)));
     put("expires_at", json(&|| serde_json::to_string(&hold.expires_at)));
     put("rules", json(&|| serde_json::to_string(&hold.rules)));
+    if !hold.anomalies.is_empty() {
+        let told: BTreeMap<&str, &str> = approvals::told_anomalies(hold, &line.checks).collect();
+        put("anomalies", json(&|| serde_json::to_string(&told)));
+    }
     put("rulebook", json(&|| serde_json::to_string(&line.rulebook)));
     put("facts", line.facts.as_ref().map_or_else(|| "null".to_owned(), |facts| facts.get().to_owned()));
     put("checks", if line.checks.is_empty() { "[]".to_owned() } else { String::new() });

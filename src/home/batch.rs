@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use super::blobs::Unsynced;
 use super::cases::CASES_PER_BATCH;
 use super::open::{Home, HomeError};
 use super::sealed;
+use super::socket::{Due, is_through_socket};
 use crate::admission::lineage::{self, Reported};
 use crate::gate::actions::Lane;
 use crate::gate::decide::{FILLS_MAX, Lookups, needs};
+use crate::gate::gateway::Begins;
 use crate::gate::prepare::{Keyring, Origin, Prepared, Refusal};
-use crate::gate::record::{Decision, Event, Published, Record, Status};
+use crate::gate::record::{Decision, Event, Published, Record, Response, Status};
 use crate::gate::{Change, Decided, council, decide, elsewhere, events, outbox, prepare};
 use crate::host::disk::{self, Mode};
 use crate::ledger::line::LINE_BYTES_MAX;
@@ -76,6 +79,10 @@ pub(super) struct Pending {
     pub(super) records: Vec<Record>,
     bodies: Vec<(&'static str, String)>,
     bytes: usize,
+    /// What is to be done outside once the lines are durable.
+    begins: Vec<Begins>,
+    /// Contents that the lines name.
+    pub(super) blobs: Unsynced,
 }
 
 impl Home {
@@ -115,6 +122,7 @@ impl Home {
         for event in step.into_iter().chain(halt).chain(rules) {
             self.push_event(pending, event)?;
         }
+        self.push_responses(pending, now)?;
         self.push_expiries(pending, now)?;
         self.push_approved(pending, now)?;
         for part in events::new_day(&self.state, &self.rulebook, now) {
@@ -258,7 +266,7 @@ impl Home {
         if decided.decision.status == Status::Held
             && let (Some(digest), Some(bytes)) = (&decided.decision.file_sha256, bytes)
         {
-            self.keep_blob(digest, bytes)?;
+            self.put_blob(pending, digest, bytes)?;
         }
         let resolves = decided.resolves.clone();
         let market = u64::try_from(decided.market.len()).unwrap_or(u64::MAX);
@@ -271,6 +279,7 @@ impl Home {
         }
         let decision_seq = seq.saturating_add(market);
         self.put_applied_in_force(pending, decision_seq, now)?;
+        self.put_services_in_force(pending, decision_seq, now)?;
         Ok(decision_seq)
     }
 
@@ -281,8 +290,9 @@ impl Home {
         decided: Decided,
         bodies: Vec<String>,
     ) -> Result<(), HomeError> {
+        pending.begins.extend(decided.begins.map(|begins| *begins));
         for (digest, bytes) in &decided.blobs {
-            self.keep_blob(digest, bytes)?;
+            self.put_blob(pending, digest, bytes)?;
         }
         let records = decided.market.into_iter().map(Record::Market);
         let council = decided.council.map(|line| Record::Council(Box::new(line)));
@@ -322,7 +332,7 @@ impl Home {
             lookups.seen_in_spool = self.store.seen_in_spool(&request.origin.label(), id)?;
         }
         if let Some(seen) = lookups.seen.as_ref().filter(|seen| seen.seq < self.ledger.position().seq) {
-            lookups.answer_is_lost = match self.answer(seen.seq) {
+            lookups.answer_is_lost = match self.answer_if_any(seen.seq) {
                 Err(HomeError::AnswerLost(_)) => true,
                 Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error),
                 _ => false,
@@ -341,6 +351,9 @@ impl Home {
         if let Some(key_id) = &needs.key {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
             self.keyring.check()?;
+        }
+        if let Some((service, id)) = &needs.credential {
+            lookups.key_is_held = self.keyring.inner().credential(service, id)?.is_some();
         }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.store.lineage(query)?;
@@ -385,6 +398,7 @@ impl Home {
         }
         let first = self.ledger.position().seq;
         let lines = pending.records.len();
+        pending.blobs.sync(self.seams.disk.as_ref())?;
         let sealed = self.ledger.append(&pending.bodies)?;
         let mut by_seq: BTreeMap<u64, (Decision, Location)> = BTreeMap::new();
         let mut others: Vec<(u64, Record, Location)> = Vec::new();
@@ -397,18 +411,62 @@ impl Home {
             }
         }
         let mut answers = Vec::with_capacity(by_seq.len());
+        let mut told_puts = Vec::new();
+        let (mut due, mut late) = (Vec::new(), Vec::new());
+        let responses: BTreeMap<u64, &Response> = others
+            .iter()
+            .filter_map(|(_, record, _)| match record {
+                Record::Response(line) => Some((line.request_line, line.as_ref())),
+                _ => None,
+            })
+            .collect();
+        let mut ended: Vec<(u64, u64, Answer)> = Vec::new();
+        for (seq, record, _) in &others {
+            let Record::Response(line) = record else { continue };
+            let answer = self.answer_of_response(line)?;
+            for place in line.answers() {
+                if is_through_socket(place) {
+                    late.push((place.to_owned(), answer.clone()));
+                    continue;
+                }
+                let path = publish::path_of(place);
+                let put = publish::publish(self.seams.disk.as_ref(), &path, &answer.to_bytes())
+                    .map_err(|source| HomeError::disk(&path, source))?;
+                told_puts.push((path, put));
+            }
+            ended.push((*seq, line.request_line, answer));
+        }
         for (seq, (decision, _)) in &by_seq {
             let original = decision.metadata.replay_of.unwrap_or(*seq);
-            let answer = match by_seq.get(&original) {
-                Some((decision, _)) => self.answer_of(decision)?,
-                None => self.answer(original)?,
+            let answer = match (by_seq.get(&original), responses.get(&original)) {
+                (_, Some(line)) => Some(self.answer_of_response(line)?),
+                (Some((decision, _)), None) if decision.status == Status::Pending => None,
+                (Some((decision, _)), None) => Some(self.answer_of(decision)?),
+                (None, None) => self.answer_if_any(original)?,
             };
+            let through_socket = Due::of(*seq, decision, answer.as_ref());
+            let is_due = through_socket.is_some();
+            due.extend(through_socket);
+            let Some(answer) = answer else {
+                // It comes with the response.
+                answers.push(None);
+                continue;
+            };
+            if is_due {
+                answers.push(Some(answer));
+                continue;
+            }
             let path = publish::path_of(&decision.answer);
             let put = publish::publish(self.seams.disk.as_ref(), &path, &answer.to_bytes())
                 .map_err(|source| HomeError::disk(&path, source))?;
-            self.tell_put(&path, &put);
-            answers.push(answer);
+            told_puts.push((path, put));
+            answers.push(Some(answer));
         }
+        self.answer_frames(&claims, due, &late);
+        let (claims, over) = self.keep_unanswered(claims, &by_seq, &answers, &responses);
+        told_puts.iter().for_each(|(path, put)| self.tell_put(path, put));
+        pending.begins.into_iter().for_each(|begins| self.begin_action(begins));
+        self.start_actions();
         // Whoever waits for an answer has it; the rest is for the next start and for auditors.
         self.ledger.publish_head()?;
         let told = others.iter().filter_map(|(_, record, _)| told_event(record));
@@ -426,6 +484,7 @@ impl Home {
             self.publish_forwarded(decision, false)?;
             self.publish_holds(decision, false)?;
             self.publish_proposals(*seq, &decision.changes)?;
+            self.publish_services(*seq, &decision.changes)?;
         }
         for (seq, record, _) in &others {
             if record.instructs() {
@@ -454,6 +513,7 @@ impl Home {
                 });
                 Done { claim, keep }
             })
+            .chain(over.iter().map(|claim| Done { claim, keep: None }))
             .collect();
         retire::retire(self.seams.disk.as_ref(), &done)
             .map_err(|source| HomeError::disk(Path::new(claim::WORK_DIR), source))?;
@@ -462,7 +522,45 @@ impl Home {
         self.lines_since_snapshot =
             self.lines_since_snapshot.saturating_add(u64::try_from(lines).unwrap_or(0)).saturating_add(1);
         let decided = by_seq.into_iter().zip(answers);
-        Ok(decided.map(|((seq, (decision, _)), answer)| Outcome { seq, decision, answer }).collect())
+        let decided = decided
+            .filter_map(|((seq, (decision, _)), answer)| Some(Outcome { seq, decision, answer: answer? }));
+        let mut outcomes: Vec<Outcome> = decided.collect();
+        for (seq, request_line, answer) in ended {
+            match self.decision(request_line) {
+                Ok((_, decision)) => outcomes.push(Outcome { seq, decision, answer }),
+                // Who runs the gate is told less then.
+                Err(HomeError::Ledger(LedgerError::Pruned(_))) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(outcomes)
+    }
+
+    /// Splits claims into those that are over and those of commands whose answer comes later: these stay until then, so
+    /// that a start after a crash knows that somebody may wait. The latter are kept here; those that a response of this
+    /// batch ends are given back.
+    fn keep_unanswered(
+        &mut self,
+        claims: Vec<(Begun, u64)>,
+        decisions: &BTreeMap<u64, (Decision, Location)>,
+        answers: &[Option<Answer>],
+        responses: &BTreeMap<u64, &Response>,
+    ) -> (Vec<(Begun, u64)>, Vec<ClaimName>) {
+        let over = responses.keys().filter_map(|line| self.unanswered.remove(line)).flatten().collect();
+        let open: BTreeMap<u64, u64> = decisions
+            .iter()
+            .zip(answers)
+            .filter(|(_, answer)| answer.is_none())
+            .map(|((seq, (decision, _)), _)| (*seq, decision.metadata.replay_of.unwrap_or(*seq)))
+            .collect();
+        let mut done = Vec::new();
+        for (begun, seq) in claims {
+            match open.get(&seq).filter(|_| begun.claim.origin == Origin::Local) {
+                Some(line) => self.unanswered.entry(*line).or_default().push(begun.claim),
+                None => done.push((begun, seq)),
+            }
+        }
+        (done, over)
     }
 
     /// Tells whoever runs the gate of an answer that met something in its place.
@@ -620,11 +718,38 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn answer(&self, seq: u64) -> Result<Answer, HomeError> {
-        let (_, decision) = self.decision(seq)?;
-        match decision.metadata.replay_of {
-            Some(original) if original < seq => self.answer(original),
-            _ => self.answer_of(&decision),
+        let none = || HomeError::AnswerLost(format!("line {seq}: what came of it is not known yet"));
+        self.answer_if_any(seq)?.ok_or_else(none)
+    }
+
+    /// The same; none of an outgoing action that is open.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub(super) fn answer_if_any(&self, seq: u64) -> Result<Option<Answer>, HomeError> {
+        match self.record(seq)?.1 {
+            Record::Response(line) => self.answer_of_response(&line).map(Some),
+            Record::Decision(decision) => match decision.metadata.replay_of {
+                Some(original) if original < seq => self.answer_if_any(original),
+                _ if decision.status == Status::Pending => match self.store.response_to(seq)? {
+                    Some(response) => self.answer_if_any(response),
+                    None => Ok(None),
+                },
+                _ => self.answer_of(&decision).map(Some),
+            },
+            _ => {
+                let what = format!("line {seq} is not a decision where the index has one");
+                Err(StoreError::Damaged(what).into())
+            }
         }
+    }
+
+    fn answer_of_response(&self, line: &Response) -> Result<Answer, HomeError> {
+        let blob = match &line.data_blob {
+            Some(digest) => self.blob(digest)?,
+            None => None,
+        };
+        line.answer(blob.as_deref()).map_err(HomeError::AnswerLost)
     }
 
     pub(super) fn answer_bytes(&self, seq: u64) -> Result<Vec<u8>, HomeError> {
@@ -672,7 +797,7 @@ pub(super) fn blob(disk: &dyn disk::Disk, digest: &str) -> Result<Option<Vec<u8>
     }
 }
 
-fn blob_path(digest: &str) -> PathBuf {
+pub(super) fn blob_path(digest: &str) -> PathBuf {
     Path::new(BLOBS_DIR).join(digest)
 }
 

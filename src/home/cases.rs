@@ -140,7 +140,7 @@ impl Home {
     ) -> Result<(), HomeError> {
         let Closing { line, blobs, .. } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
         for (digest, bytes) in &blobs {
-            self.keep_blob(digest, bytes)?;
+            self.put_blob(pending, digest, bytes)?;
         }
         self.push_event(pending, Record::Council(Box::new(line)))
     }
@@ -164,7 +164,7 @@ impl Home {
             let seq = self.next_seq(pending);
             let Heard { mut input, blobs, verdict } = council::hear(&self.rulebook, &docket, &answer, now);
             for (digest, bytes) in &blobs {
-                self.keep_blob(digest, bytes)?;
+                self.put_blob(pending, digest, bytes)?;
             }
             let counts = !input.changes.is_empty();
             let steps = input.changes.iter().filter_map(|change| match change {

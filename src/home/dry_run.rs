@@ -204,6 +204,9 @@ impl Trial {
             lookups.key_is_held = self.keyring.verify_key(key_id).is_some();
             self.keyring.check()?;
         }
+        if let Some((service, id)) = &needs.credential {
+            lookups.key_is_held = self.keyring.inner().credential(service, id)?.is_some();
+        }
         if let Some(query) = &needs.lineage {
             lookups.lineage = self.lineage(query)?;
         }

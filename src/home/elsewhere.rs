@@ -269,7 +269,8 @@ impl Home {
             return Ok(Some(begun));
         }
         let Begun { claim, bytes, told } = begun;
-        let claim = if claim.is_aside() {
+        // A frame has no file to set aside: it waits in memory alone.
+        let claim = if claim.is_aside() || claim.origin == Origin::Socket {
             claim
         } else {
             claim::set_aside(self.seams.disk.as_ref(), claim).map_err(in_work)?
@@ -420,7 +421,7 @@ impl Home {
 
     fn push_heard(&mut self, pending: &mut Pending, heard: Heard) -> Result<(), HomeError> {
         for (digest, bytes) in &heard.blobs {
-            self.keep_blob(digest, bytes)?;
+            self.put_blob(pending, digest, bytes)?;
         }
         self.push_event(pending, Record::AdmissionInput(Box::new(heard.input)))
     }

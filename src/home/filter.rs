@@ -31,6 +31,8 @@ pub enum Outcome {
     Held,
     /// Carried out.
     Success,
+    /// About to be done outside.
+    Pending,
     /// Answered `error`.
     Error,
     /// Answered `requires_approval`.
@@ -51,11 +53,12 @@ pub enum Outcome {
 
 impl Outcome {
     /// All of them.
-    pub const ALL: [Outcome; 12] = [
+    pub const ALL: [Outcome; 13] = [
         Outcome::Accepted,
         Outcome::Rejected,
         Outcome::Held,
         Outcome::Success,
+        Outcome::Pending,
         Outcome::Error,
         Outcome::RequiresApproval,
         Outcome::RateLimited,
@@ -73,6 +76,7 @@ impl Outcome {
             Outcome::Rejected => "rejected",
             Outcome::Held => "held",
             Outcome::Success => "success",
+            Outcome::Pending => "pending",
             Outcome::Error => "error",
             Outcome::RequiresApproval => "requires_approval",
             Outcome::RateLimited => "rate_limited",
@@ -91,7 +95,9 @@ impl Outcome {
             Outcome::Rejected => &["rejected", "REJECTED"],
             Outcome::Held | Outcome::RequiresApproval => &["held"],
             Outcome::Success => &["success"],
-            Outcome::Error | Outcome::RateLimited => &["rejected"],
+            Outcome::Pending => &["pending"],
+            Outcome::Error => &["rejected", "error"],
+            Outcome::RateLimited => &["rejected"],
             // A line has either beside the ruling over its check vector.
             Outcome::Allow => &["ALLOW", "ACCEPTED", "REJECTED"],
             Outcome::Deny => &["DENY", "ACCEPTED", "REJECTED"],
@@ -195,17 +201,23 @@ impl<'a> Entry<'a> {
             Status::Success => "success",
             Status::Rejected => "rejected",
             Status::Held => "held",
+            Status::Pending => "pending",
+            Status::Error => "error",
         })
     }
 
     fn came_out(&self, outcome: Outcome) -> bool {
-        let is_limited = self.metadata.code == Some(Code::RateLimited);
+        let is_limited = self.metadata.code.is_some_and(Code::is_for_later);
         match outcome {
             Outcome::Accepted => self.ruling() == Some("ACCEPTED"),
             Outcome::Rejected => self.status == Some(Status::Rejected) || self.ruling() == Some("REJECTED"),
             Outcome::Held | Outcome::RequiresApproval => self.status == Some(Status::Held),
             Outcome::Success => self.status == Some(Status::Success),
-            Outcome::Error => self.status == Some(Status::Rejected) && !is_limited,
+            Outcome::Pending => self.status == Some(Status::Pending),
+            Outcome::Error => match self.status {
+                Some(Status::Rejected) => !is_limited,
+                status => status == Some(Status::Error),
+            },
             Outcome::RateLimited => self.status == Some(Status::Rejected) && is_limited,
             Outcome::Allow => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Allow),
             Outcome::Deny => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Deny),

@@ -2,11 +2,13 @@
 //! them. This is the only room that joins the others; it makes no decisions.
 
 mod absence;
+mod actions;
 pub mod approvals;
 mod approved;
 mod asking;
 pub mod backtest;
 pub mod batch;
+mod blobs;
 pub mod cases;
 mod decided;
 mod derived;
@@ -35,6 +37,8 @@ pub mod rotation;
 pub mod rulebook;
 pub mod run;
 pub mod sealed;
+mod services;
+mod socket;
 mod sweep;
 
 pub use open::{Home, HomeError, Seams};

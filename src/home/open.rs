@@ -6,15 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::absence::Absence;
+use super::actions::Actions;
 use super::asking::Asking;
 use super::elsewhere::Elsewhere;
 use super::notify::Notifying;
 use super::rollback;
 use super::rotation::Pairs;
 use super::rulebook::{self, Watched};
+use super::socket::{Door, is_through_socket};
 use crate::gate::council::RoleAnswer;
+use crate::gate::prepare::Origin;
 use crate::gate::record::{Event, Genesis, Record};
-use crate::gate::{Change, State, events, outbox};
+use crate::gate::{State, events, outbox};
 use crate::host::clock::Clock;
 use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
@@ -37,6 +40,7 @@ use crate::state::fold::{AnswerFor, FoldFailure, Outstanding, fold};
 use crate::state::store::{Hold, STATE_FILE};
 use crate::state::{Snapshot, Store, StoreError};
 use crate::wire::code::{Code, Exit};
+use crate::wire::gateway::ActionId;
 use crate::wire::ids::{Principal, ProposalId};
 use crate::wire::time::Time;
 
@@ -177,6 +181,10 @@ pub struct Home {
     pub(super) scanner: Scanner,
     /// Decision lines whose answers are not known to be durable.
     pub(super) outstanding: Outstanding,
+    /// Claims of commands that wait for what comes of an outgoing action, by its request line.
+    pub(super) unanswered: BTreeMap<u64, Vec<ClaimName>>,
+    /// What an earlier gate left open and this one closes, in words.
+    pub(super) left_open: Vec<String>,
     /// Claims of an earlier process that are not decided yet.
     pub(super) left_behind: VecDeque<ClaimName>,
     /// Lines that go in front of the next batch.
@@ -188,6 +196,10 @@ pub struct Home {
     /// Requests that wait for a command of admission; none: nobody ever did.
     pub(super) elsewhere: Option<Elsewhere>,
     /// Who has not been heard of for how long.
+    /// What is being done outside.
+    pub(super) actions: Actions,
+    /// Where requests come as frames; none: nowhere.
+    pub(super) door: Option<Door>,
     pub(super) absence: Absence,
     /// Ends the wait of a watcher.
     pub(super) waker: Option<Waker>,
@@ -270,6 +282,8 @@ struct Kept {
     batch: u64,
     place: Option<String>,
     sha256: Option<String>,
+    /// The request line of the action that is open and that it waits for.
+    waits_for: Option<u64>,
 }
 
 /// The lines of a log folded, as far as they were read.
@@ -403,6 +417,7 @@ impl Home {
         }
         pairs.settle(home.keyring(), &home.ledger)?;
         let now = home.ledger_now();
+        home.close_left_open();
         home.check_program_at_start(now);
         let rules = home.look_at_rules(now, true)?;
         home.events.extend(rules);
@@ -428,11 +443,15 @@ impl Home {
             watched: Watched::default(),
             scanner: Scanner::default(),
             outstanding: folded.outstanding,
+            unanswered: BTreeMap::new(),
+            left_open: Vec::new(),
             left_behind: VecDeque::new(),
             events: Vec::new(),
             role_answers: Vec::new(),
             asking: None,
             elsewhere: None,
+            actions: Actions::default(),
+            door: None,
             absence: Absence::default(),
             waker: None,
             cases_decided: 0,
@@ -459,6 +478,11 @@ impl Home {
         };
         home.open_agent_spools()?;
         Ok(home)
+    }
+
+    /// Outgoing actions that an earlier gate left open, each in words: they are closed with the next batch.
+    pub fn left_open(&self) -> &[String] {
+        &self.left_open
     }
 
     /// The state.
@@ -552,6 +576,10 @@ impl Home {
             let (batch, record) = self.record(*seq)?;
             let decision = match record {
                 Record::Decision(decision) => *decision,
+                Record::Response(line) => {
+                    newest.extend(line.answers().map(|answer| (answer.to_owned(), *seq)));
+                    continue;
+                }
                 record => {
                     derived.push((*seq, record));
                     continue;
@@ -559,13 +587,19 @@ impl Home {
             };
             let instructs = outbox::instructs(&decision.changes);
             let holds = decision.of_approvals().next().is_some();
-            let proposes = decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
-            if holds || proposes || decision.is_on_a_case() || decision.forwarded_to().is_some() || instructs
+            if holds
+                || decision.changes_rules()
+                || decision.is_on_a_case()
+                || decision.forwarded_to().is_some()
+                || instructs
             {
                 derived.push((*seq, Record::Decision(Box::new(decision.clone()))));
             }
             newest.insert(decision.answer, *seq);
-            let kept = Kept { batch, place: decision.kept, sha256: decision.file_sha256 };
+            let line = decision.metadata.replay_of.unwrap_or(*seq);
+            let is_open = self.state.actions.open.contains_key(&ActionId(line));
+            let waits_for = is_open.then_some(line);
+            let kept = Kept { batch, place: decision.kept, sha256: decision.file_sha256, waits_for };
             decided.insert((decision.spool, decision.file), kept);
         }
         let mut undelivered: BTreeSet<String> = BTreeSet::new();
@@ -575,6 +609,9 @@ impl Home {
             // has; so a decision from the claim's batch on is its own, whatever the file holds by now.
             let key = (claim.origin.label(), claim.file.clone());
             match decided.get(&key).filter(|kept| kept.batch >= claim.batch) {
+                Some(Kept { waits_for: Some(line), .. }) if claim.origin == Origin::Local => {
+                    self.unanswered.entry(*line).or_default().push(claim);
+                }
                 Some(kept) => {
                     undelivered.insert(format!("local/out/{}", claim.file));
                     to_retire.push((claim, kept));
@@ -583,8 +620,16 @@ impl Home {
             }
         }
         for (answer, seq) in newest {
+            // Whoever asked through the socket asks again.
+            if is_through_socket(&answer) {
+                continue;
+            }
             // An answer handed to a command is removed by it; where the claim is gone, that was before.
             if answer.starts_with("local/out/") && !undelivered.contains(&answer) {
+                continue;
+            }
+            // What came of an action that is open is answered when it is closed.
+            if self.answer_if_any(seq).is_ok_and(|answer| answer.is_none()) {
                 continue;
             }
             let bytes = match self.answer_bytes(seq) {
@@ -598,8 +643,10 @@ impl Home {
             self.tell_put(&path, &put);
         }
         self.redo_rules(&derived)?;
+        self.redo_services(&derived)?;
         for (seq, record) in derived {
             self.publish_proposals_again(seq, record.changes())?;
+            self.wipe_credentials(record.changes())?;
             self.redo_case_files(seq, &record)?;
             self.redo_forwarded(&record)?;
             self.redo_holds(&record)?;

@@ -19,7 +19,7 @@ use crate::gate::council::Said;
 use crate::gate::decide::{FILLS_MAX, Lookups, Needs, decide_granted, needs};
 use crate::gate::prepare::Origin;
 use crate::gate::proposals::Change as Step;
-use crate::gate::record::{AdmissionInput, AskedFor, Decision};
+use crate::gate::record::{AdmissionInput, AskedFor, Decision, Response};
 use crate::gate::sealing::NO_DIGEST;
 use crate::gate::state::RulebookState;
 use crate::gate::{Change, Decided, Prepared, Record, State, council, decide};
@@ -393,6 +393,15 @@ impl Past {
             lookups.citation = Some((docket, request));
         }
         Ok(())
+    }
+
+    /// What came of the outgoing action that a line began; none: nothing yet, or it began none.
+    pub(super) fn response_to(&self, line: u64) -> Result<Option<Response>, HomeError> {
+        let response = self.store.response_to(line)?.map(|seq| self.record(seq)).transpose()?.flatten();
+        Ok(match response {
+            Some(Record::Response(response)) => Some(*response),
+            _ => None,
+        })
     }
 
     /// A line that was read before.

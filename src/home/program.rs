@@ -37,7 +37,9 @@ fn told(spec: &CommandRule, run: Run) -> Option<CommandAnswer> {
         Ended::Killed(signal) => (format!("`{program}` was ended by signal {signal}"), false),
         Ended::TimedOut => (format!("`{program}` took longer than {} s", spec.time_limit_s), false),
         Ended::Flooded => (format!("`{program}` wrote more than {} bytes", spec.output_bytes_max), false),
-        Ended::Failed(error) => (format!("`{program}` could not be run: {error}"), false),
+        Ended::NotStarted(error) | Ended::Failed(error) => {
+            (format!("`{program}` could not be run: {error}"), false)
+        }
     };
     let complaint = complaint.get(..complaint.len().min(COMPLAINT_BYTES)).unwrap_or_default();
     let complaint = String::from_utf8_lossy(complaint);

@@ -14,6 +14,7 @@ use crate::gate::decide::{Lookups, Needs};
 use crate::gate::proposals::{Change as Step, Ended, Proposed, pending_file, result_file};
 use crate::gate::record::Record;
 use crate::gate::{Change, events};
+use crate::rules::services;
 use crate::rules::yaml::RULE_FILE_BYTES_MAX;
 use crate::spool::publish::Published as Put;
 use crate::state::StoreError;
@@ -72,6 +73,8 @@ impl Home {
             let ahead = pending.records.iter().flat_map(|record| applied(record.changes()));
             let ahead = ahead.filter(|(proposed, _)| proposed.path == path);
             let mut known: Vec<Option<&str>> = ahead.map(|(proposed, _)| proposed.old.as_deref()).collect();
+            let before = if path == services::PATH { self.services_before(pending)? } else { Vec::new() };
+            known.extend(before.iter().map(Option::as_deref));
             known.push(in_force);
             lookups.rule_file_differs = !self.holds_any(Path::new(&path), &known);
         }
@@ -145,7 +148,7 @@ impl Home {
             }
             rulebook::keep(self.seams.disk.as_ref(), &book.files)?;
             self.rulebook = book;
-            let event = events::rulebook_loaded(&hash, Some((&path, id)), now);
+            let event = events::rulebook_loaded(&hash, Some((&path, &id.to_string())), now);
             self.push_event(pending, Record::Rulebook(event))?;
         }
         Ok(())
@@ -230,7 +233,7 @@ impl Home {
     }
 
     /// Puts a rule's file in its place. If it holds none of `known`, a person has just edited it: that is kept aside.
-    fn put_rule(
+    pub(super) fn put_rule(
         &mut self,
         path: &Path,
         new: Option<&str>,
@@ -355,6 +358,7 @@ impl Home {
         if std::mem::take(&mut self.proposals_outstanding) {
             self.sync_derived(Path::new(PROPOSALS_DIR))?;
             self.sync_derived(Path::new(ACTIVE_DIR))?;
+            self.sync_derived(Path::new("rules"))?;
         }
         Ok(())
     }

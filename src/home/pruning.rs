@@ -120,6 +120,9 @@ impl Home {
         }));
         needed
             .extend(self.state.approvals.iter().map(|hold| (hold.id.0, format!("held request {}", hold.id))));
+        needed.extend(self.state.actions.open.keys().map(|id| {
+            (id.0, format!("outgoing action {id}, which is open until a gate runs again (`spoolgate run --until-idle`)"))
+        }));
         for id in self.store.open_cases(usize::MAX)? {
             if let Some(docket) = self.store.docket(&id)? {
                 let lines = docket.votes.iter().map(|(seq, _)| *seq).chain([docket.request]);

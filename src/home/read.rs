@@ -11,7 +11,7 @@ use crate::council::case::Docket;
 use crate::gate::council::Said;
 use crate::gate::prepare::Origin;
 use crate::gate::proposals::{Change as Step, Proposed};
-use crate::gate::record::Genesis;
+use crate::gate::record::{Genesis, Response};
 use crate::gate::{Change, Record, State};
 use crate::host::disk::Disk;
 use crate::ledger::LedgerError;
@@ -175,6 +175,21 @@ impl View {
                 let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
                 let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
                 return Record::parse(line.kind, &line.body()).map_err(fail);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What came of the outgoing action that a line began; none: it is open, or began none.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn response_to(&self, line: u64) -> Result<Option<Response>, HomeError> {
+        for store in self.stores() {
+            if let Some(seq) = store.response_to(line)?
+                && let Some(Record::Response(response)) = self.record(seq)?
+            {
+                return Ok(Some(*response));
             }
         }
         Ok(None)

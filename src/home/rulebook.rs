@@ -78,18 +78,25 @@ pub fn keep(disk: &dyn Disk, bundle: &Bundle) -> Result<(), HomeError> {
         .map_err(|source| HomeError::disk(&path, source))
 }
 
-/// The rulebook kept under this hash.
+/// The files kept under this hash.
 ///
 /// # Errors
-/// [`HomeError`] if it is missing, damaged, or no longer compiles.
-pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
+/// [`HomeError`] if they are missing or damaged.
+pub(super) fn kept_bundle(disk: &dyn Disk, hash: &str) -> Result<Bundle, HomeError> {
     let path = kept_path(hash);
     let file = disk.read(&path, BUNDLE_BYTES_MAX).map_err(|source| HomeError::disk(&path, source))?;
     if sha256_hex(&file.bytes) != hash {
         return Err(HomeError::Record(format!("`{}` does not hash to its name", path.display())));
     }
-    let bundle = Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)?;
-    Ok(Rulebook::compile(&bundle)?)
+    Bundle::from_bytes(&file.bytes).map_err(HomeError::Record)
+}
+
+/// The rulebook kept under this hash.
+///
+/// # Errors
+/// [`HomeError`] if it is missing, damaged, or no longer compiles.
+pub fn kept(disk: &dyn Disk, hash: &str) -> Result<Rulebook, HomeError> {
+    Ok(Rulebook::compile(&kept_bundle(disk, hash)?)?)
 }
 
 /// The rulebook kept under this hash; where it was lost, the rule files as they are now: exits must not

@@ -119,8 +119,12 @@ impl Home {
             .round(self.seams.disk.as_ref(), &judge, self.seams.clock.monotonic_ms(), batch, only_local)
             .map_err(|source| HomeError::disk(Path::new("spool/in"), source))?;
         found.news.iter().for_each(|news| self.note(Record::Quota, news));
-        let more = found.more || !found.claimed.is_empty();
-        let outcomes = self.process(found.claimed)?;
+        let mut claimed = found.claimed;
+        if !only_local {
+            claimed.extend(self.take_frames(self.scanner.batch_max()));
+        }
+        let more = found.more || !claimed.is_empty() || self.has_frames();
+        let outcomes = self.process(claimed)?;
         Ok(Round { outcomes, more: more || self.more_cases_due })
     }
 
@@ -149,6 +153,10 @@ impl Home {
             }
             if self.waits_for_commands() {
                 self.wait_for_commands(UNFINISHED_WAIT);
+                continue;
+            }
+            if self.has_actions() {
+                self.wait_for_actions(UNFINISHED_WAIT);
                 continue;
             }
             if only_local || !(self.scanner.has_unfinished() || self.is_asking()) {
@@ -203,14 +211,23 @@ impl Home {
             let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
             hints.wait(wait);
         }
-        self.finish("the watcher stopped in order")
+        self.finish_within("the watcher stopped in order", stop)
     }
 
-    /// Ends a run in order: the stop line, durable answers, a snapshot.
+    /// Ends a run in order: outgoing actions, the stop line, durable answers, a snapshot.
     ///
     /// # Errors
     /// [`HomeError`].
     pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
+        self.finish_within(note, &AtomicBool::new(false))
+    }
+
+    /// The same. Once it waits for actions it clears `hurry`; set again, that ends them at once.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn finish_within(&mut self, note: &str, hurry: &AtomicBool) -> Result<(), HomeError> {
+        self.end_actions(hurry)?;
         self.go_on_notifying(true);
         let changes = self.end_watching();
         let (timestamp, note) = (self.ledger_now(), note.to_owned());
@@ -218,6 +235,7 @@ impl Home {
         self.write_news()?;
         self.mark_published()?;
         self.give_back_waiting();
+        self.close_socket();
         self.sweep()
     }
 }

@@ -13,6 +13,7 @@ use crate::gate::sealing::{self, DIGESTS, Digests, FILE, Sealing};
 use crate::gate::{Decision, Lookups, Prepared, Record, Seen};
 use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
+use crate::ledger::LedgerError;
 use crate::wire::sealed::{self, Disclosure, DisclosureError, Field, Opened, Salt};
 
 /// What is known of a disclosure.
@@ -246,7 +247,15 @@ impl Home {
         let Ok(authentic) = &request.request else { return Ok(()) };
         lookups.seen_as = lookups.seen.as_ref().map(|seen| seen.request_hash.clone());
         for seen in [&mut lookups.seen, &mut lookups.seen_in_spool].into_iter().flatten() {
-            let record = self.record_with(pending, seen.seq)?;
+            let record = match self.record_with(pending, seen.seq) {
+                // Nobody can tell any more whether it is the same.
+                Err(HomeError::Ledger(LedgerError::Pruned(missing))) => {
+                    seen.request_hash.clone_from(&authentic.request_hash);
+                    lookups.pruned.get_or_insert_with(|| missing.files());
+                    continue;
+                }
+                other => other?,
+            };
             recognise(self.seams.disk.as_ref(), seen, &authentic.request_hash, record.as_deref())?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! and size, in a process group of its own and with a clean environment. It ends with the limits, whatever it does.
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -11,7 +11,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
+
+use super::orphans;
 
 /// Bytes of standard error that are kept for people.
 const COMPLAINT_BYTES_MAX: usize = 2048;
@@ -48,7 +52,9 @@ pub enum Ended {
     Flooded,
     /// It was killed because the gate stops.
     Stopped,
-    /// It could not be started, or not be listened to.
+    /// It could not be started: it did nothing.
+    NotStarted(io::Error),
+    /// It was started and could not be listened to: it was killed.
     Failed(io::Error),
 }
 
@@ -66,23 +72,51 @@ pub struct Run {
 /// Kills a program with all that it started in its group, however this scope is left.
 struct Group {
     child: Child,
+    /// Readable once it has ended; none: the kernel has no such thing.
+    exit: Option<OwnedFd>,
 }
 
 impl Group {
-    fn kill(&mut self) {
-        if let Ok(id) = i32::try_from(self.child.id())
-            && let Some(group) = Pid::from_raw(id)
-        {
+    fn start(command: &mut Command) -> io::Result<Group> {
+        let child = orphans::start(command)?;
+        let mut group = Group { child, exit: None };
+        group.exit = group.id().and_then(|id| pidfd_open(id, PidfdFlags::empty()).ok());
+        Ok(group)
+    }
+
+    fn id(&self) -> Option<Pid> {
+        i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
+    }
+
+    /// Whether it has ended by itself. Its number stays taken, so that nothing else is killed in its place.
+    fn has_ended(&self) -> io::Result<bool> {
+        let Some(id) = self.id() else { return Ok(true) };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        Ok(waitid(WaitId::Pid(id), options)?.is_some())
+    }
+
+    fn kill(&self) {
+        if let Some(group) = self.id() {
             // Gone already is as good.
             let _ = kill_process_group(group, Signal::KILL);
         }
+    }
+
+    /// Ends it, with all that it started, and says how it ended.
+    fn end(mut self) -> io::Result<ExitStatus> {
+        self.kill();
+        self.child.wait()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        self.kill();
-        let _ = self.child.wait();
+        // Where it was waited for, its number may be another's by now.
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            self.kill();
+            let _ = self.child.wait();
+        }
+        orphans::ended(self.child.id());
     }
 }
 
@@ -114,9 +148,16 @@ fn take(from: &mut impl Read, into: &mut Vec<u8>, keep: usize) -> io::Result<boo
 /// Runs a program to its end, or until a limit or `stop`.
 pub fn run(program: &Program<'_>, input: &[u8], stop: &AtomicBool) -> Run {
     let mut run = Run { ended: Ended::Stopped, output: Vec::new(), complaint: Vec::new() };
-    run.ended = match listen(program, input, stop, &mut run.output, &mut run.complaint) {
-        Ok(ended) => ended,
-        Err(error) => Ended::Failed(error),
+    run.ended = match start(program) {
+        Err(error) => Ended::NotStarted(error),
+        Ok(group) => {
+            let limits = Limits { end: Instant::now().checked_add(program.time_max), stop };
+            let bytes = program.output_bytes_max;
+            match listen(group, &limits, bytes, input, &mut run.output, &mut run.complaint) {
+                Ok(ended) => ended,
+                Err(error) => Ended::Failed(error),
+            }
+        }
     };
     run.output.truncate(program.output_bytes_max);
     run
@@ -129,14 +170,9 @@ fn ended(status: ExitStatus) -> Ended {
     }
 }
 
-fn listen(
-    program: &Program<'_>,
-    input: &[u8],
-    stop: &AtomicBool,
-    output: &mut Vec<u8>,
-    complaint: &mut Vec<u8>,
-) -> io::Result<Ended> {
-    let child = Command::new(program.program)
+fn start(program: &Program<'_>) -> io::Result<Group> {
+    let mut command = Command::new(program.program);
+    command
         .args(program.args)
         .current_dir(program.dir)
         .env_clear()
@@ -145,9 +181,33 @@ fn listen(
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .process_group(0)
-        .spawn()?;
-    let mut group = Group { child };
+        .process_group(0);
+    Group::start(&mut command)
+}
+
+/// What a program ends by at the latest.
+struct Limits<'a> {
+    end: Option<Instant>,
+    stop: &'a AtomicBool,
+}
+
+impl Limits<'_> {
+    fn reached(&self) -> Option<Ended> {
+        if self.stop.load(Ordering::SeqCst) {
+            return Some(Ended::Stopped);
+        }
+        self.end.is_none_or(|end| Instant::now() >= end).then_some(Ended::TimedOut)
+    }
+}
+
+fn listen(
+    mut group: Group,
+    limits: &Limits<'_>,
+    bytes_max: usize,
+    input: &[u8],
+    output: &mut Vec<u8>,
+    complaint: &mut Vec<u8>,
+) -> io::Result<Ended> {
     let mut stdin = group.child.stdin.take();
     let (Some(mut stdout), Some(mut stderr)) = (group.child.stdout.take(), group.child.stderr.take()) else {
         return Err(io::Error::other("its output is not connected"));
@@ -157,14 +217,12 @@ fn listen(
     if let Some(stdin) = &stdin {
         do_not_block(stdin.as_fd())?;
     }
+    // One byte more than it may write shows that it wrote too much.
+    let keep = bytes_max.saturating_add(1);
     let (mut to_write, mut hears, mut complains) = (input, true, true);
-    let end = Instant::now().checked_add(program.time_max);
     loop {
-        if stop.load(Ordering::SeqCst) {
-            return Ok(Ended::Stopped);
-        }
-        if end.is_none_or(|end| Instant::now() >= end) {
-            return Ok(Ended::TimedOut);
+        if let Some(ended) = limits.reached() {
+            return Ok(ended);
         }
         if let Some(pipe) = &mut stdin {
             match pipe.write(to_write) {
@@ -178,25 +236,23 @@ fn listen(
         if to_write.is_empty() {
             stdin = None;
         }
-        // One byte more than it may write shows that it wrote too much.
-        hears = hears && take(&mut stdout, output, program.output_bytes_max.saturating_add(1))?;
+        hears = hears && take(&mut stdout, output, keep)?;
         complains = complains && take_and_forget(&mut stderr, complaint)?;
-        if output.len() > program.output_bytes_max {
+        if output.len() > bytes_max {
             return Ok(Ended::Flooded);
         }
-        if let Some(status) = group.child.try_wait()? {
+        if group.has_ended()? {
             // What it started itself ends with it; what was written before is still in the pipe.
-            group.kill();
-            take(&mut stdout, output, program.output_bytes_max.saturating_add(1))?;
+            let status = group.end()?;
+            take(&mut stdout, output, keep)?;
             take_and_forget(&mut stderr, complaint)?;
-            let flooded = output.len() > program.output_bytes_max;
-            return Ok(if flooded { Ended::Flooded } else { ended(status) });
+            return Ok(if output.len() > bytes_max { Ended::Flooded } else { ended(status) });
         }
-        wait(
-            stdin.as_ref().map(AsFd::as_fd),
-            hears.then(|| stdout.as_fd()),
-            complains.then(|| stderr.as_fd()),
-        )?;
+        let writes = stdin.as_ref().map(|fd| (fd.as_fd(), PollFlags::OUT));
+        let hears = hears.then(|| (stdout.as_fd(), PollFlags::IN));
+        let complains = complains.then(|| (stderr.as_fd(), PollFlags::IN));
+        let exits = group.exit.as_ref().map(|fd| (fd.as_fd(), PollFlags::IN));
+        wait([writes, hears, complains, exits].into_iter().flatten())?;
     }
 }
 
@@ -209,14 +265,8 @@ fn take_and_forget(from: &mut impl Read, into: &mut Vec<u8>) -> io::Result<bool>
     Ok(more)
 }
 
-fn wait(
-    stdin: Option<BorrowedFd<'_>>,
-    stdout: Option<BorrowedFd<'_>>,
-    stderr: Option<BorrowedFd<'_>>,
-) -> io::Result<()> {
-    let mut fds: Vec<PollFd<'_>> = Vec::with_capacity(3);
-    fds.extend(stdin.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::OUT)));
-    fds.extend([stdout, stderr].into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+fn wait<'a>(fds: impl Iterator<Item = (BorrowedFd<'a>, PollFlags)>) -> io::Result<()> {
+    let mut fds: Vec<PollFd<'_>> = fds.map(|(fd, flags)| PollFd::from_borrowed_fd(fd, flags)).collect();
     let timeout = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK.subsec_nanos()) };
     match poll(&mut fds, Some(&timeout)) {
         Ok(_) => Ok(()),
@@ -289,7 +339,7 @@ mod tests {
             time_max: Duration::from_secs(1),
             output_bytes_max: 1,
         };
-        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(false)).ended, Ended::Failed(_)));
-        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(true)).ended, Ended::Failed(_)));
+        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(false)).ended, Ended::NotStarted(_)));
+        assert!(matches!(super::run(&missing, b"", &AtomicBool::new(true)).ended, Ended::NotStarted(_)));
     }
 }

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use crate::gate::prepare::Keyring;
 use crate::wire::admin::Algorithm;
+use crate::wire::ids::ServiceName;
 use crate::wire::signing::{SignKey, VerifyKey, hex};
 
 /// Path of the keyring below the home.
@@ -20,6 +21,10 @@ pub const KEYRING_FILE: &str = "state/keyring.db";
 const LOG_KEYS: (&str, &str) = ("log", "seal");
 /// Rows of the keys that a rotation is about to bring into force.
 const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
+
+/// Secrets of services.
+const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY KEY, service TEXT NOT NULL, \
+     secret TEXT NOT NULL) STRICT;";
 
 /// What went wrong with the keyring.
 #[derive(Debug, thiserror::Error)]
@@ -172,6 +177,62 @@ impl SqliteKeyring {
             VerifyKey::Hmac(secret) => Some(SignKey::Hmac(secret)),
             VerifyKey::Ed25519(_) => None,
         }))
+    }
+
+    /// Keeps a secret of a service under a random name, until it is in force and another one follows it. The ledger
+    /// decides which one is.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn insert_credential(
+        &self,
+        service: &ServiceName,
+        id: &str,
+        secret: &str,
+    ) -> Result<(), KeyringError> {
+        // Homes of before outgoing actions have no such table.
+        self.database.execute_batch(CREDENTIALS)?;
+        let sql = "INSERT INTO credentials (credential_id, service, secret) VALUES (?1, ?2, ?3)";
+        Ok(self.database.execute(sql, params![id, service.as_str(), secret]).map(drop)?)
+    }
+
+    /// The secret of a service under this name.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn credential(&self, service: &ServiceName, id: &str) -> Result<Option<String>, KeyringError> {
+        if !self.has_credentials()? {
+            return Ok(None);
+        }
+        let sql = "SELECT secret FROM credentials WHERE service = ?1 AND credential_id = ?2";
+        Ok(self.database.query_row(sql, params![service.as_str(), id], |row| row.get(0)).optional()?)
+    }
+
+    /// Wipes every secret of a service but this one.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn keep_only_credential(&self, service: &ServiceName, id: Option<&str>) -> Result<(), KeyringError> {
+        if !self.has_credentials()? {
+            return Ok(());
+        }
+        self.database.pragma_update(None, "secure_delete", "ON")?;
+        let sql = "DELETE FROM credentials WHERE service = ?1 AND credential_id IS NOT ?2";
+        Ok(self.database.execute(sql, params![service.as_str(), id]).map(drop)?)
+    }
+
+    /// Wipes one secret: it never came into force.
+    ///
+    /// # Errors
+    /// [`KeyringError::Database`].
+    pub fn remove_credential(&self, id: &str) -> Result<(), KeyringError> {
+        self.database.pragma_update(None, "secure_delete", "ON")?;
+        Ok(self.database.execute("DELETE FROM credentials WHERE credential_id = ?1", [id]).map(drop)?)
+    }
+
+    fn has_credentials(&self) -> Result<bool, KeyringError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'credentials')";
+        Ok(self.database.query_row(sql, [], |row| row.get(0))?)
     }
 
     /// Keeps the log's own keys.

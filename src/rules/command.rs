@@ -29,16 +29,24 @@ impl CommandRule {
     /// # Errors
     /// What is wrong.
     pub fn check(&self) -> Result<(), String> {
+        self.check_within(TIME_S_MAX, OUTPUT_BYTES_MAX)
+    }
+
+    /// The same with bounds (seconds, bytes) of its own.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_within(&self, time_s_max: u32, output_bytes_max: u32) -> Result<(), String> {
         let whole = |text: &String| !text.contains('\0');
         if self.program.is_empty() || !whole(&self.program) || !self.args.iter().all(whole) {
             return Err("`program` is empty, or it or its arguments hold a NUL".to_owned());
         }
-        if !(1..=TIME_S_MAX).contains(&self.time_limit_s) {
-            return Err(format!("`time_limit_s` is {}; it must be 1 to {TIME_S_MAX}", self.time_limit_s));
+        if !(1..=time_s_max).contains(&self.time_limit_s) {
+            return Err(format!("`time_limit_s` is {}; it must be 1 to {time_s_max}", self.time_limit_s));
         }
-        if !(1..=OUTPUT_BYTES_MAX).contains(&self.output_bytes_max) {
+        if !(1..=output_bytes_max).contains(&self.output_bytes_max) {
             let bytes = self.output_bytes_max;
-            return Err(format!("`output_bytes_max` is {bytes}; it must be 1 to {OUTPUT_BYTES_MAX}"));
+            return Err(format!("`output_bytes_max` is {bytes}; it must be 1 to {output_bytes_max}"));
         }
         Ok(())
     }

@@ -53,6 +53,9 @@ pub struct PrincipalRule {
     /// any other name is a role whose objection counts and whose approval does not.
     #[serde(default)]
     pub council_roles: Vec<String>,
+    /// Which of the actions that leave the machine it may ask for; absent: none.
+    #[serde(default)]
+    pub actions: Vec<String>,
     /// What it may decide on; absent: nothing but what makes its own safer.
     #[serde(default)]
     pub control: ControlRight,

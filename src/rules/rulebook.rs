@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::admission::{self, Policy};
 use super::bundle::Bundle;
+use super::gateway::{self, Gateway};
 use super::hours::Window;
 use super::instruments::{Instrument, InstrumentsFile, Venue};
 use super::notify::{self, Notify};
@@ -15,13 +16,14 @@ use super::roles::{self, Roles};
 use super::rule::RuleSet;
 use super::rule::ruleset::Rule;
 use super::safety::Safety;
+use super::services::{self, Services};
 use super::strategies::{Strategy, StrategyStatus};
 use super::theses::{self, Thesis};
 use super::yaml;
 use crate::wire::admin::REASON_BYTES_MAX;
 use crate::wire::admission::Domain;
 use crate::wire::amount::Amount;
-use crate::wire::ids::{ConcernId, Principal, StrategyName, Symbol, ThesisSlug};
+use crate::wire::ids::{ConcernId, Principal, ServiceName, StrategyName, Symbol, ThesisSlug};
 
 /// Longest duplicate window, seconds: what the book remembers of accepted entries.
 pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
@@ -98,6 +100,10 @@ pub struct Rulebook {
     pub rates: Option<Rates>,
     /// Who is told of proposals; none: nobody.
     pub notify: Option<Notify>,
+    /// The allowlist; empty where the home has no file.
+    pub services: Services,
+    /// Adapters, rates and anomalies of outgoing actions.
+    pub gateway: Gateway,
     /// The council; the shipped one where the home has no file.
     pub roles: Roles,
     /// Admission policies by domain. There is no default.
@@ -120,6 +126,8 @@ impl Rulebook {
         let mut theses_by_slug = BTreeMap::new();
         let mut rates = None;
         let mut notify = None;
+        let mut services = Services::default();
+        let mut gateway = Gateway::default();
         let mut roles = None;
         let mut policies = BTreeMap::new();
         let (mut rules, mut sets) = (Vec::new(), Vec::new());
@@ -129,6 +137,8 @@ impl Rulebook {
                 "rules/principals.yaml" => principals = read_principals(path, text)?,
                 "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
                 "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
+                services::PATH => services = Services::read(path, text)?,
+                gateway::PATH => gateway = Gateway::read(path, text)?,
                 notify::PATH => notify = Some(Notify::read(path, text)?),
                 roles::PATH => roles = Some(Roles::read(path, text)?),
                 _ => {
@@ -171,12 +181,27 @@ impl Rulebook {
             theses: theses_by_slug,
             rates,
             notify,
+            services,
+            gateway,
             roles,
             admission: policies,
             ruleset: RuleSet::compile(rules, sets)?,
         };
         book.check_references()?;
         book.check_concerns()?;
+        Ok(book)
+    }
+
+    /// The same with another rules/services.yaml.
+    ///
+    /// # Errors
+    /// [`RulebookError`] if the file is not good, or another one names a service that is not in it.
+    pub fn with_services(&self, text: &str) -> Result<Rulebook, RulebookError> {
+        let mut files = self.files.as_ref().clone();
+        files.files.insert(services::PATH.to_owned(), text.to_owned());
+        let services = Services::read(services::PATH, text)?;
+        let book = Rulebook { hash: files.hash(), files: Arc::new(files), services, ..self.clone() };
+        book.check_references()?;
         Ok(book)
     }
 
@@ -242,6 +267,12 @@ impl Rulebook {
                 );
                 return Err(RulebookError::new("rules/instruments.yaml", None, message));
             }
+        }
+        let named = self.gateway.adapters.iter().flat_map(|adapter| &adapter.services);
+        let is_known = |name: &ServiceName| self.services.services.iter().any(|known| known.service == *name);
+        if let Some(missing) = named.into_iter().find(|name| !is_known(name)) {
+            let message = format!("`services` names `{missing}`, which is not in {}", services::PATH);
+            return Err(RulebookError::new(gateway::PATH, None, message));
         }
         for strategy in self.strategies.values() {
             if let Some(missing) =
@@ -343,12 +374,31 @@ fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, Princip
         let fail =
             |what: String| RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name));
         rule.admission.as_ref().map_or(Ok(()), admission::Grant::check).map_err(fail)?;
+        check_actions(&rule).map_err(fail)?;
         let name = rule.name.clone();
         if by_name.insert(name.clone(), rule).is_some() {
             return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));
         }
     }
     Ok(by_name)
+}
+
+/// Names of actions that leave the machine, each once.
+fn check_actions(rule: &PrincipalRule) -> Result<(), String> {
+    if is_machine(rule.role) && !rule.actions.is_empty() {
+        return Err(format!("a {} asks for nothing: it has no `actions`", rule.role.as_str()));
+    }
+    let mut known = BTreeSet::new();
+    for action in &rule.actions {
+        if !gateway::ACTIONS.contains(&action.as_str()) {
+            let names = gateway::ACTIONS.join(", ");
+            return Err(format!("`actions` has `{action}`, which is none of {names}"));
+        }
+        if !known.insert(action) {
+            return Err(format!("`actions` has `{action}` twice"));
+        }
+    }
+    Ok(())
 }
 
 /// Whether it only tells facts. Others are judged by them, so such keys stay out of the judging.
@@ -629,6 +679,23 @@ mod tests {
             assert!(error.contains(expect), "{line}: {error}");
         }
         assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+    }
+
+    #[test]
+    fn adapters_name_services_that_there_are() {
+        let compile = |service: &str| {
+            let adapter =
+                format!("adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]");
+            let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, added_at: \
+                            2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], is_active: false}]";
+            let safety = include_str!("../../rules/safety.yaml").to_owned();
+            let files = [("safety", safety), ("gateway", adapter), ("services", services.to_owned())];
+            let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        assert!(compile("mail").is_ok());
+        let error = compile("post").unwrap_err();
+        assert_eq!(error, "rules/gateway.yaml: `services` names `post`, which is not in rules/services.yaml");
     }
 
     #[test]

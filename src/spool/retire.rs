@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::claim::{WORK_DIR, is_senders_doing, path_of_claim};
 use super::name::ClaimName;
+use crate::gate::prepare::Origin;
 use crate::host::disk::{Disk, Mode};
 use crate::wire::envelope::REQUEST_BYTES_MAX;
 use crate::wire::signing::sha256_hex;
@@ -51,6 +52,13 @@ pub fn retire(disk: &dyn Disk, done: &[Done<'_>]) -> io::Result<()> {
     let mut to_remove = Vec::new();
     let mut is_copied = false;
     for Done { claim, keep } in done {
+        // A frame has no file.
+        if claim.origin == Origin::Socket {
+            if let Some(keep) = keep.as_ref().filter(|keep| keep.sha256.is_some()) {
+                is_copied |= stands_copied(disk, claim, keep, one_by_one)?;
+            }
+            continue;
+        }
         match keep {
             Some(keep) if !stands_copied(disk, claim, keep, one_by_one)? => to_move.push((claim, keep.place)),
             Some(_) => {

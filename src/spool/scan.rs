@@ -47,6 +47,8 @@ pub fn folder(origin: &Origin) -> PathBuf {
         Origin::Local => PathBuf::from("spool/local/in"),
         Origin::Flat => PathBuf::from("spool/in"),
         Origin::Agent(name) => Path::new("spool/in").join(name.as_str()).join("new"),
+        // Nobody scans it: what comes through the socket is no file.
+        Origin::Socket => PathBuf::from("spool/socket"),
     }
 }
 
@@ -169,6 +171,11 @@ impl Scanner {
         self.turn = 0;
         self.in_turn = false;
         self.afresh = true;
+    }
+
+    /// How many requests a batch may have of files, and as many of frames.
+    pub fn batch_max(&self) -> usize {
+        self.batch_max
     }
 
     /// Sets how many requests a batch may have: 1 to 1,024.

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
+use crate::actions;
 use crate::admission::lineage;
 use crate::gate::history;
 use crate::gate::outbox;
 use crate::gate::prepare::Origin;
-use crate::gate::record::Decision;
+use crate::gate::record::{Decision, Status};
 use crate::gate::state::FoldError;
 use crate::gate::{Change, Record, Seen, State};
 use crate::trading;
@@ -65,7 +66,7 @@ pub fn fold(
                 && decision.of_approvals().next().is_none()
                 && decision.forwarded_to().is_none()
                 && !outbox::instructs(&decision.changes)
-                && !decision.changes.iter().any(|change| matches!(change, Change::Proposal(_)));
+                && !decision.changes_rules();
             outstanding.insert(seq, if is_taken { AnswerFor::Command } else { AnswerFor::Agent });
             store.insert_sealed(seq, &decision.sealed)?;
             if let Some((id, seen)) = consumed_id(decision, seq) {
@@ -77,6 +78,10 @@ pub fn fold(
             }
         }
         Record::Council(_) | Record::Input(_) | Record::Proposal(_) => {
+            outstanding.insert(seq, AnswerFor::Agent);
+        }
+        Record::Response(line) => {
+            store.insert_response(line.request_line, seq)?;
             outstanding.insert(seq, AnswerFor::Agent);
         }
         Record::Redact(line) => {
@@ -100,6 +105,7 @@ pub fn fold(
 /// # Errors
 /// [`FoldFailure`].
 pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -> Result<(), FoldFailure> {
+    fits(seq, record)?;
     let mut ordinal = 0;
     for change in record.changes() {
         match change {
@@ -141,11 +147,40 @@ pub fn fold_known(state: &mut State, store: &Store, seq: u64, record: &Record) -
 /// # Errors
 /// [`FoldFailure::State`].
 pub fn fold_state(state: &mut State, seq: u64, record: &Record) -> Result<(), FoldFailure> {
+    fits(seq, record)?;
     for change in record.changes() {
         state.apply(change).map_err(|source| FoldFailure::State { seq, source })?;
     }
     note_line(state, record);
     Ok(())
+}
+
+/// Whether a line begins and ends outgoing actions as lines of its kind do: a request line begins the action of its own
+/// number, a response ends that of the line that it names, and nothing else does either.
+fn fits(seq: u64, record: &Record) -> Result<(), FoldFailure> {
+    let steps = record.changes().iter().filter_map(|change| match change {
+        Change::Actions(step) => Some(step),
+        _ => None,
+    });
+    let (mut begins, mut ends) = (Vec::new(), Vec::new());
+    for step in steps {
+        match step {
+            actions::Change::Opened(action) => begins.push(action.id.0),
+            actions::Change::Closed { id } => ends.push(id.0),
+            actions::Change::FirstUse { .. } | actions::Change::AlsoAnswer { .. } => {}
+        }
+    }
+    let (may_begin, may_end) = match record {
+        Record::Decision(line) if line.status == Status::Pending => (Some(seq), None),
+        Record::Response(line) => (None, Some(line.request_line)),
+        _ => (None, None),
+    };
+    let is_pair = |found: &[u64], wanted: Option<u64>| found.iter().copied().eq(wanted);
+    if is_pair(&begins, may_begin) && is_pair(&ends, may_end) {
+        return Ok(());
+    }
+    let why = "its kind and the actions that it begins and ends do not go together".to_owned();
+    Err(FoldFailure::State { seq, source: FoldError::Action(why) })
 }
 
 /// What a line does to the state besides its changes.

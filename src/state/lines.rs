@@ -24,11 +24,17 @@ pub(super) const TABLES: &str = "
     CREATE VIEW decisions AS
         SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, source, action,
             request_id, status, verdict, code, strategy, symbol, order_id
-        FROM lines WHERE kind = 'decision';
+        FROM lines WHERE kind IN ('decision', 'request');
+    CREATE VIEW actions AS
+        SELECT q.seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', q.time_ms / 1000.0, 'unixepoch') AS time, q.source,
+            q.action, q.request_id, r.seq AS response, coalesce(r.status, 'open') AS status, r.code,
+            (r.time_ms - q.time_ms) / 1000.0 AS seconds
+        FROM lines AS q LEFT JOIN responses ON request_line = q.seq LEFT JOIN lines AS r ON r.seq = responses.seq
+        WHERE q.kind = 'request';
     CREATE VIEW events AS
         SELECT seq AS line, strftime('%Y-%m-%dT%H:%M:%fZ', time_ms / 1000.0, 'unixepoch') AS time, kind, source,
             request_id, verdict, symbol
-        FROM lines WHERE kind <> 'decision';
+        FROM lines WHERE kind NOT IN ('decision', 'request');
     CREATE VIEW executions AS
         SELECT seq AS line, body ->> 'market_time' AS time, body ->> 'order_id' AS order_id,
             body ->> 'strategy' AS strategy, body ->> 'symbol' AS symbol, body ->> 'role' AS role,
@@ -38,7 +44,7 @@ pub(super) const TABLES: &str = "
 ";
 
 pub(super) const DROP: &str = "
-    DROP VIEW IF EXISTS decisions; DROP VIEW IF EXISTS events; DROP VIEW IF EXISTS executions;
+    DROP VIEW IF EXISTS decisions; DROP VIEW IF EXISTS actions; DROP VIEW IF EXISTS events; DROP VIEW IF EXISTS executions;
     DROP TABLE IF EXISTS lines;
 ";
 
@@ -192,17 +198,31 @@ fn row_of(record: &Record) -> Row<'_> {
             }
             AskedFor::Policy { .. } => NOTHING,
         },
+        Record::Response(line) => Row {
+            action: Some(&line.action),
+            source: Some(&line.source),
+            request_id: Some(&line.request_id),
+            status: Some(status_name(line.status)),
+            code: line.metadata.code.map(crate::wire::code::Code::name),
+            ..NOTHING
+        },
         Record::Market(rows) => Row { symbol: Some(&rows.symbol), ..NOTHING },
         _ => NOTHING,
     }
 }
 
-fn row_of_decision(decision: &Decision) -> Row<'_> {
-    let status = match decision.status {
+fn status_name(status: Status) -> &'static str {
+    match status {
         Status::Success => "success",
         Status::Rejected => "rejected",
         Status::Held => "held",
-    };
+        Status::Pending => "pending",
+        Status::Error => "error",
+    }
+}
+
+fn row_of_decision(decision: &Decision) -> Row<'_> {
+    let status = status_name(decision.status);
     Row {
         action: decision.action.as_deref(),
         source: decision.source.as_deref(),
@@ -246,7 +266,7 @@ impl Store {
         decision: &Decision,
     ) -> Result<(), StoreError> {
         let row = row_of_decision(decision);
-        self.insert_row(seq, location, decision.timestamp.ms(), "decision", &row)
+        self.insert_row(seq, location, decision.timestamp.ms(), decision.kind(), &row)
     }
 
     fn insert_row(

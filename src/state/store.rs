@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
 
 use super::fold::Outstanding;
-use super::{cases, decisions, history, lineage, lines, proposals, reports, sealed};
+use super::{cases, decisions, history, lineage, lines, proposals, reports, responses, sealed};
 use crate::gate::{Seen, State};
 use crate::ledger::log::StoredPosition;
 use crate::trading::order::Fill;
@@ -25,7 +25,7 @@ use crate::wire::time::Time;
 pub const STATE_FILE: &str = "state/state.db";
 
 /// Changes with every change of tables, snapshot or fold: an older file is rebuilt from the ledger.
-const STORE_VERSION: i64 = 10;
+const STORE_VERSION: i64 = 11;
 
 /// How long a statement waits for another connection.
 const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
@@ -261,6 +261,7 @@ impl Store {
             lines::DROP,
             proposals::DROP,
             reports::DROP,
+            responses::DROP,
             sealed::DROP,
         ] {
             self.database.execute_batch(drop)?;
@@ -274,6 +275,7 @@ impl Store {
             lines::TABLES,
             proposals::TABLES,
             reports::TABLES,
+            responses::TABLES,
             sealed::TABLES,
         ] {
             self.database.execute_batch(tables)?;
@@ -519,7 +521,7 @@ impl Store {
         .chain(&cases::DUMP)
         .chain(&lineage::DUMP)
         .chain(&history::DUMP)
-        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP, &sealed::DUMP])
+        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP, &responses::DUMP, &sealed::DUMP])
         {
             let mut statement = self.database.prepare(sql)?;
             let found = statement.query_map([], |row| row.get::<_, String>(0))?;

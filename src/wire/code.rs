@@ -74,6 +74,8 @@ codes! {
     Unreadable = "UNREADABLE", Malformed, "give the gate's user or group read permission before renaming the file in";
     /// Larger than the cap of its action, or than any request may be.
     TooLarge = "TOO_LARGE", Malformed, "send less: the caps are in docs/contracts.md";
+    /// The connection ended, or ten seconds passed, inside a frame.
+    FrameIncomplete = "FRAME_INCOMPLETE", Malformed, "send whole frames: four bytes of length, big end first, then as many bytes";
     /// Not one strict JSON object.
     MalformedJson = "MALFORMED_JSON", Malformed, "send one JSON object: UTF-8, no duplicate keys, at most 64 levels";
     /// JSON, but not an envelope.
@@ -108,6 +110,26 @@ codes! {
     AdmissionDenied = "ADMISSION_DENIED", Refused, "see data.receipt: reason, counters and policy (docs/admission.md)";
     /// The agent, or all together, have sent too much within a minute.
     RateLimited = "RATE_LIMITED", RateLimited, "wait, then send the same file again: its id is not used up";
+    /// No active service of the allowlist is where it would go.
+    NotAllowlisted = "NOT_ALLOWLISTED", Refused, "a person may allow it: `spoolgate services add` (docs/gateway.md)";
+    /// Nothing does this action.
+    NoAdapter = "NO_ADAPTER", Refused, "a person may name an adapter in rules/gateway.yaml (docs/gateway.md)";
+    /// As many actions are open as may be.
+    ActionsFull = "ACTIONS_FULL", RateLimited, "wait, then send the same file again: its id is not used up";
+    /// The adapter is a stub: nothing was done.
+    StubAdapter = "STUB_ADAPTER", Refused, "a person may put a real adapter in its place in rules/gateway.yaml";
+    /// The adapter says that it was not done.
+    AdapterFailed = "ADAPTER_FAILED", Refused, "see what the adapter says, then send a new request if it is still wanted";
+    /// The adapter was not begun: nothing was done.
+    AdapterNotRun = "ADAPTER_NOT_RUN", Refused, "nothing was done; send a new request if it is still wanted";
+    /// The adapter took too long; whether it was done is not known.
+    AdapterTimedOut = "ADAPTER_TIMED_OUT", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    /// The adapter wrote too much, or nothing that is an answer; whether it was done is not known.
+    AdapterOutput = "ADAPTER_OUTPUT", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    /// The adapter ended by a signal or with an error; whether it was done is not known.
+    AdapterCrashed = "ADAPTER_CRASHED", Refused, "look at the other side whether it was done, then send a new request if it was not";
+    /// The gate ended while it was being done; whether it was done is not known.
+    UnknownOutcome = "UNKNOWN_OUTCOME", Refused, "look at the other side whether it was done, then send a new request if it was not; the gate never does it again by itself";
     /// The rule files cannot be read as a whole.
     RulebookInvalid = "RULEBOOK_INVALID", Refused, "a person must mend the named file; exits go on";
     /// The thing asked for does not exist.
@@ -168,6 +190,13 @@ codes! {
     LedgerCorrupt = "LEDGER_CORRUPT", LedgerCorrupt, "stop, keep a copy, run `spoolgate audit verify --strict`";
     /// Another gate holds the lock.
     Busy = "BUSY", Busy, "wait for the running gate or stop it";
+}
+
+impl Code {
+    /// Whether the same request is to be sent again later: it uses up no id, and is answered as `rate_limited`.
+    pub fn is_for_later(self) -> bool {
+        matches!(self, Code::RateLimited | Code::ActionsFull)
+    }
 }
 
 /// The table as it stands in `docs/contracts.md`. `meaning` of a code is its documentation.

@@ -67,6 +67,10 @@ names! {
     Principal, "principal", "1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
+    /// A service of the allowlist.
+    ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or digit",
+        |t| starts_alphanumeric(t) && t.len() <= 64
+            && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'));
     /// A strategy.
     StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
     /// A thesis.

@@ -8,6 +8,7 @@
 pub mod closed;
 pub mod desk;
 pub mod dice;
+pub mod gateway_home;
 pub mod ledger_files;
 pub mod memory_disk;
 pub mod place;

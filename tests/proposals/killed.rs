@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use serde_json::json;
 use spoolgate::gate::proposals::Change as Step;
+use spoolgate::gate::{Change, Record};
 use spoolgate::home::{Home, HomeError};
 use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
 use spoolgate::host::real_disk::RealDisk;
@@ -115,6 +116,13 @@ fn fork(gate: &Gate) -> Gate {
     gate.elsewhere(root)
 }
 
+/// How often proposals and the allowlist have taken a step.
+fn steps(gate: &Gate) -> usize {
+    let lines = super::common::lines(gate.root.path()).unwrap();
+    let changes = lines.iter().flat_map(|(_, _, record)| record.iter().flat_map(Record::changes));
+    changes.filter(|change| matches!(change, Change::Proposal(_) | Change::Services(_))).count()
+}
+
 /// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started again.
 fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
     for n in 0.. {
@@ -135,8 +143,7 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
         super::common::place::drain(&mut home).unwrap();
         gate.settle(&mut home);
         good(&gate, &home, n);
-        let steps = ledger(&gate).0;
-        assert_eq!(steps.len(), ledger(base).0.len() + 1, "killed at write {n}");
+        assert_eq!(steps(&gate), steps(base) + 1, "killed at write {n}");
         if !died {
             assert!(n > 10, "only {n} writes");
             return;
@@ -237,4 +244,63 @@ fn what_a_person_approves_is_applied_once_wherever_the_gate_dies() {
         assert_eq!(Some(gate.read("rules/active/all.yaml")), proposed.new, "killed at write {n}");
         assert!(!gate.path(&format!("proposals/pending/{id}.yaml")).exists(), "killed at write {n}");
     });
+}
+
+#[test]
+fn the_allowlist_is_what_the_ledger_says_wherever_the_gate_dies() {
+    let base = Gate::new();
+    base.open().finish("ready").unwrap();
+    base.pass_s(61);
+    let before = steps(&base);
+    let ask = |gate: &Gate| {
+        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https", "methods": ["GET"]});
+        gate.drop_in(&gate.owner, "owner", "services.add", &add.to_string());
+    };
+    at_every_write(&base, &ask, &|gate, home, n| {
+        let is_added = steps(gate) > before;
+        let text = gate.read("rules/services.yaml");
+        assert_eq!(text.contains("bank.example\""), is_added, "killed at write {n}");
+        assert_eq!(home.rulebook().services.named("bank").is_some(), is_added, "killed at write {n}");
+        assert_eq!(home.rulebook().files.files["rules/services.yaml"], text, "killed at write {n}");
+    });
+}
+
+#[test]
+fn a_change_of_the_allowlist_by_a_command_is_made_again_where_its_file_is_lost() {
+    let base = Gate::new();
+    base.open().finish("ready").unwrap();
+    base.pass_s(61);
+    let (before, lines_before) = (steps(&base), super::common::lines(base.root.path()).unwrap().len());
+    let old = base.read("rules/services.yaml");
+    let mut without_claim = 0;
+    for n in 0.. {
+        let gate = fork(&base);
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let mut home =
+            Home::open(gate.root.path(), gate.seams_with(Arc::new(Dying::of(&gate, &left)))).unwrap();
+        let add = json!({"service": "bank", "host": "bank.example", "protocol": "https", "methods": ["GET"]});
+        let id = gate.drop_in(&gate.owner, "owner", "services.add", &add.to_string());
+        let [from, to] =
+            ["spool/in", "spool/local/in"].map(|folder| gate.path(&format!("{folder}/{id}.json")));
+        std::fs::rename(from, to).unwrap();
+        left.store(n, Ordering::SeqCst);
+        let died = super::common::place::drain(&mut home).is_err();
+        drop(home);
+        if !died {
+            break;
+        }
+        let lines = super::common::lines(gate.root.path()).unwrap();
+        let is_synced = lines.iter().skip(lines_before).any(|(_, kind, _)| kind == "published");
+        if steps(&gate) == before || is_synced {
+            continue;
+        }
+        // What nothing has synced, a power cut may take; the claim may have gone for good.
+        std::fs::write(gate.path("rules/services.yaml"), &old).unwrap();
+        without_claim += u32::from(std::fs::read_dir(gate.path("spool/work")).unwrap().next().is_none());
+        let home = gate.open();
+        let text = gate.read("rules/services.yaml");
+        assert!(text.contains("bank.example\""), "killed at write {n}");
+        assert_eq!(home.rulebook().files.files["rules/services.yaml"], text, "killed at write {n}");
+    }
+    assert!(without_claim > 0);
 }

@@ -27,6 +27,8 @@ pub struct Keys {
     pub council: [(&'static str, &'static str, SignKey); 3],
     /// Decides what runs.
     pub hermes: SignKey,
+    /// Has things done outside.
+    pub core: SignKey,
 }
 
 /// A file that was dropped.
@@ -170,6 +172,10 @@ impl Agents {
     pub fn command(&mut self, disk: &SimDisk, now: Time) {
         self.n += 1;
         let id = format!("c{}", self.n);
+        if self.dice.one_in(4) {
+            let bytes = self.outgoing(&id, now);
+            return self.drop_file(disk, Origin::Local, &format!("{id}.json"), bytes, true);
+        }
         let (action, payload) = match self.dice.below(8) {
             0 => ("halt.set", r#"{"reason":"a doubt"}"#),
             1..=3 => ("clock.accept", r#"{"reason":"looked at"}"#),
@@ -193,7 +199,7 @@ impl Agents {
         let mut name = format!("{id}.json");
         let mut origin = Origin::Flat;
         let durable = !self.dice.one_in(8);
-        let bytes = match self.dice.below(35) {
+        let bytes = match self.dice.below(38) {
             0 => self.signed(&id, "portfolio.get", "{}", now),
             1 => self.signed(&id, "market.get", r#"{"symbol":"BTC-USD"}"#, now),
             2 => self.signed(&id, "fills.list", r#"{"since":"2020-01-01T00:00:00Z"}"#, now),
@@ -237,12 +243,25 @@ impl Agents {
             20..=25 => self.for_the_council(&id, now),
             26..=30 => self.task(&id, now),
             31..=33 => self.control_decision(now, &id),
+            34..=36 => self.outgoing(&id, now),
             _ => {
                 origin = Origin::Agent(Principal::parse("solo").unwrap());
                 sign(&self.keys.solo, "solo", &id, "portfolio.get", "{}", now)
             }
         };
         self.drop_file(disk, origin, &name, bytes, durable);
+    }
+
+    /// Something to be done outside.
+    pub fn outgoing(&mut self, id: &str, now: Time) -> Vec<u8> {
+        let (action, payload) = match self.dice.below(3) {
+            0 => ("email.send", r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#),
+            1 => ("health.fetch", r#"{"dataType":"steps"}"#),
+            _ => ("service.api_call", r#"{"service":"bank","endpoint":"/v1/balance","method":"GET"}"#),
+        };
+        let bytes = sign(&self.keys.core, "core", id, action, payload, now);
+        self.signed.push(bytes.clone());
+        bytes
     }
 
     /// A new case, or a verdict on one of the last, mostly a good one.

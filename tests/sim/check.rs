@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+use spoolgate::gate::prepare::Origin;
 use spoolgate::gate::record::Decision;
 use spoolgate::home::Home;
 use spoolgate::ledger::verify;
@@ -35,6 +36,7 @@ impl Life {
         self.nothing_is_decided_twice()?;
         self.everything_is_somewhere()?;
         self.answers_stand()?;
+        self.actions_stand(home)?;
         self.cases_stand()?;
         self.trees_stand()?;
         self.control_stands(home)?;
@@ -72,7 +74,13 @@ impl Life {
         for (seq, decision) in &self.reader.decisions {
             let stands_aside = matches!(
                 decision.metadata.code,
-                Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+                Some(
+                    Code::RequestIdConflict
+                        | Code::WrongSpool
+                        | Code::SignatureInvalid
+                        | Code::RateLimited
+                        | Code::ActionsFull
+                )
             );
             let (Some(source), Some(id), Some(_)) =
                 (&decision.source, &decision.request_id, &decision.key_id)
@@ -109,6 +117,14 @@ impl Life {
         for decision in self.reader.decisions.values() {
             *lines.entry((&decision.spool, &decision.file)).or_default() += 1;
         }
+        // The claim of a command stays until what it waits for is answered.
+        for decision in self.reader.decisions.values().filter(|line| line.spool == Origin::Local.label()) {
+            let begun = decision.metadata.replay_of.or(decision.id.parse().ok());
+            let waits = begun.is_some_and(|line| self.is_open(line));
+            if waits && claims.contains(&(decision.spool.clone(), decision.file.clone())) {
+                claims.remove(&(decision.spool.clone(), decision.file.clone()));
+            }
+        }
         for sent in &self.agents.sent {
             let known_as = FileName::of(OsStr::new(&sent.name)).known_as;
             let spool = sent.origin.label();
@@ -142,8 +158,14 @@ impl Life {
         for (seq, decision) in &self.reader.decisions {
             newest.insert(&decision.answer, *seq);
         }
+        for (seq, response) in self.reader.responses.values() {
+            for place in response.answers() {
+                let known = newest.entry(place).or_insert(*seq);
+                *known = (*known).max(*seq);
+            }
+        }
         for (answer, seq) in newest {
-            if answer.starts_with("local/") {
+            if answer.starts_with("local/") || !self.reader.answers.contains_key(&seq) {
                 continue;
             }
             let path = Path::new("spool").join(answer);
@@ -155,15 +177,16 @@ impl Life {
             );
         }
         // A command that was not told, and waits still, is told now.
-        for (seq, decision) in self.reader.decisions.iter().filter(|_| !self.power_was_cut) {
-            if let Some(name) = decision.answer.strip_prefix("local/out/")
+        let decided = self.reader.decisions.iter().map(|(seq, decision)| (seq, decision.answer.as_str()));
+        let ended = self.reader.responses.values();
+        let ended = ended.flat_map(|(seq, response)| response.answers().map(move |place| (seq, place)));
+        for (seq, place) in decided.chain(ended).filter(|_| !self.power_was_cut) {
+            if let (Some(name), Some(answer)) =
+                (place.strip_prefix("local/out/"), self.reader.answers.get(seq))
                 && !self.collected.contains(name)
             {
                 let path = Path::new("spool/local/out").join(name);
-                ensure!(
-                    self.disk.holds(&path, &self.reader.answers[seq]),
-                    "the command that asked {name} hears nothing"
-                );
+                ensure!(self.disk.holds(&path, answer), "the command that asked {name} hears nothing");
             }
         }
         Ok(())
@@ -229,7 +252,8 @@ impl Life {
         }
         let rulings = self.reader.rulings.values().map(|ruling| ruling.answer.as_str());
         let answers = self.reader.decisions.values().map(|decision| decision.answer.as_str());
-        let expected: BTreeSet<&str> = answers.chain(rulings).collect();
+        let ended = self.reader.responses.values().flat_map(|(_, response)| response.answers());
+        let expected: BTreeSet<&str> = answers.chain(rulings).chain(ended).collect();
         for dir in ["out", "out/solo"] {
             for name in self.disk.names_in(&format!("spool/{dir}")) {
                 let answer = format!("{dir}/{name}");

@@ -622,6 +622,13 @@ impl SimDisk {
         Some(world.inode(number).seen.clone())
     }
 
+    /// A file's bytes on the medium: those that a power cut leaves, whatever else it does.
+    pub fn on_medium(&self, path: &Path) -> Option<Vec<u8>> {
+        let world = self.world();
+        let number = world.medium.get(path)?;
+        Some(world.inodes.get(number)?.medium.clone())
+    }
+
     /// Whether a file holds exactly these bytes.
     pub fn holds(&self, path: &Path, bytes: &[u8]) -> bool {
         let world = self.world();

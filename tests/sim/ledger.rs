@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 use spoolgate::gate::Change;
-use spoolgate::gate::record::{CaseDecision, Decision, Record};
+use spoolgate::gate::record::{CaseDecision, Decision, Record, Response, Status};
 use spoolgate::wire::signing::{hex, sha256_hex};
 
 use super::disk::SimDisk;
@@ -22,9 +22,11 @@ pub struct Reader {
     batch: u64,
     /// Decisions by line.
     pub decisions: BTreeMap<u64, Decision>,
+    /// What came of outgoing actions, by their request lines, with the line that says so.
+    pub responses: BTreeMap<u64, (u64, Response)>,
     /// The council's decisions by line.
     pub rulings: BTreeMap<u64, CaseDecision>,
-    /// Answers by line.
+    /// Answers by line; none of a request line, and of its copies while it is open.
     pub answers: BTreeMap<u64, Vec<u8>>,
     /// All answers up to this line are said to be durable.
     pub published: Option<u64>,
@@ -125,6 +127,7 @@ impl Reader {
         match record {
             Some(Record::Genesis(genesis)) => rulebook(genesis.rulebook.as_str()),
             Some(Record::Decision(decision)) => rulebook(decision.rulebook.as_str()),
+            Some(Record::Response(response)) => rulebook(response.rulebook.as_str()),
             Some(Record::Council(ruling)) => rulebook(ruling.rulebook.as_str()),
             Some(Record::Rulebook(event)) => {
                 for change in &event.changes {
@@ -141,6 +144,7 @@ impl Reader {
                 paths.extend(decision.data_blob.as_deref().map(blob));
                 paths.extend(decision.payload_blob.as_deref().map(blob));
             }
+            Some(Record::Response(response)) => paths.extend(response.data_blob.as_deref().map(blob)),
             Some(Record::Council(ruling)) => {
                 paths.extend(ruling.decision_blob.as_deref().map(blob));
                 paths.extend(ruling.record_blob.as_deref().map(blob));
@@ -167,21 +171,38 @@ impl Reader {
         self.digests(disk, seq, record.as_ref())?;
         match record {
             Some(Record::Decision(decision)) => {
+                let blob_of = |digest: &String| disk.get(&Path::new("audit/blobs").join(digest));
+                let is_begun = |line: &u64| {
+                    self.decisions.get(line).is_some_and(|decision| decision.status == Status::Pending)
+                };
                 let answer = match decision.metadata.replay_of {
-                    Some(original) => {
-                        self.answers.get(&original).cloned().ok_or(format!("line {seq} replays nothing"))?
+                    Some(original) if is_begun(&original) => {
+                        let ended = self.responses.get(&original);
+                        ended.and_then(|(response, _)| self.answers.get(response)).cloned()
                     }
+                    Some(original) => {
+                        let answer = self.answers.get(&original).cloned();
+                        Some(answer.ok_or(format!("line {seq} replays nothing"))?)
+                    }
+                    None if decision.status == Status::Pending => None,
                     None => {
-                        let blob = decision
-                            .data_blob
-                            .as_ref()
-                            .and_then(|digest| disk.get(&Path::new("audit/blobs").join(digest)));
+                        let blob = decision.data_blob.as_ref().and_then(blob_of);
                         let answer = decision.answer(blob.as_deref());
-                        answer.map_err(|why| format!("line {seq}: {why}"))?.to_bytes()
+                        Some(answer.map_err(|why| format!("line {seq}: {why}"))?.to_bytes())
                     }
                 };
-                self.answers.insert(seq, answer);
+                self.answers.extend(answer.map(|answer| (seq, answer)));
                 self.decisions.insert(seq, *decision);
+            }
+            Some(Record::Response(response)) => {
+                let blob = response.data_blob.as_ref();
+                let blob = blob.and_then(|digest| disk.get(&Path::new("audit/blobs").join(digest)));
+                let answer = response.answer(blob.as_deref()).map_err(|why| format!("line {seq}: {why}"))?;
+                self.answers.insert(seq, answer.to_bytes());
+                let request = response.request_line;
+                if let Some((before, _)) = self.responses.insert(request, (seq, *response)) {
+                    return Err(format!("line {request} has responses in lines {before} and {seq}"));
+                }
             }
             Some(Record::Council(ruling)) => {
                 self.rulings.insert(seq, *ruling);

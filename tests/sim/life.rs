@@ -32,6 +32,7 @@ use super::clock::SimClock;
 use super::dice::Dice;
 use super::disk::{Fault, Lie, Medium, SimDisk};
 use super::ledger::Reader;
+use super::outside::{self, Outside};
 
 pub(super) const ORIGIN: &str = "spoolgate.invalid/simulation";
 
@@ -73,6 +74,10 @@ pub struct Tally {
     pub verdicts: u64,
     /// Cases that were decided.
     pub cases: u64,
+    /// Outgoing actions that were begun.
+    pub actions: u64,
+    /// Those of which nobody knows whether they were done.
+    pub unknown: u64,
     /// Batches that were torn.
     pub torn: u64,
     /// Lines.
@@ -100,6 +105,8 @@ impl Tally {
             (&mut self.given_up, other.given_up),
             (&mut self.verdicts, other.verdicts),
             (&mut self.cases, other.cases),
+            (&mut self.actions, other.actions),
+            (&mut self.unknown, other.unknown),
             (&mut self.torn, other.torn),
             (&mut self.lines, other.lines),
             (&mut self.calls, other.calls),
@@ -130,6 +137,9 @@ fn rules() -> &'static Bundle {
         let mut bundle = load::load(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap();
         let principals = bundle.files.get_mut("rules/principals.yaml").unwrap();
         principals.push_str("  - name: solo\n    role: agent\n    spool: solo\n");
+        principals.push_str(outside::PRINCIPAL);
+        bundle.files.insert("rules/services.yaml".to_owned(), outside::SERVICES.to_owned());
+        bundle.files.insert("rules/gateway.yaml".to_owned(), outside::GATEWAY.to_owned());
         // Short enough that many cases come to their deadline.
         let roles = bundle.files.get_mut("council/roles.yaml").unwrap();
         *roles = roles.replace("deadline_s: 86400", "deadline_s: 20");
@@ -151,6 +161,7 @@ pub struct Life {
     rules: Arc<SimRules>,
     root: tempfile::TempDir,
     pub(super) agents: Agents,
+    pub(super) outside: Arc<Outside>,
     pub(super) reader: Reader,
     /// Answers that a client can have read, by path below the spool, with the line that each names.
     pub(super) seen: BTreeMap<String, BTreeMap<Vec<u8>, String>>,
@@ -218,11 +229,13 @@ impl Life {
                 ("integration-engineer", "Integration Engineer", SignKey::Hmac([19; 32])),
             ],
             hermes: SignKey::Hmac([20; 32]),
+            core: SignKey::Hmac([21; 32]),
         };
         let now = clock.now();
         let mut first = Vec::new();
         let council = keys.council.iter().map(|(name, _, key)| (*name, key));
-        let others = [("trend-bot", &keys.bot), ("solo", &keys.solo), ("hermes", &keys.hermes)];
+        let others =
+            [("trend-bot", &keys.bot), ("solo", &keys.solo), ("hermes", &keys.hermes), ("core", &keys.core)];
         for (name, key) in others.into_iter().chain(council) {
             keyring.insert(&key.verify_key()).unwrap();
             let payload = format!(
@@ -246,6 +259,7 @@ impl Life {
         let mut life = Life {
             dice,
             medium,
+            outside: Arc::new(Outside::over(disk.clone())),
             disk,
             clock,
             rules: Arc::new(SimRules { now: Mutex::new(rules().clone()) }),
@@ -275,6 +289,9 @@ impl Life {
         tally.torn = self.reader.torn;
         tally.cases = self.reader.rulings.len() as u64;
         tally.verdicts = self.reader.rulings.values().map(|ruling| ruling.verdict_lines.len() as u64).sum();
+        tally.actions = self.reader.responses.len() as u64;
+        let codes = self.reader.responses.values().map(|(_, response)| response.metadata.code);
+        tally.unknown = codes.filter(|code| *code == Some(Code::UnknownOutcome)).count() as u64;
         for decision in self.reader.decisions.values() {
             tally.replays += u64::from(decision.metadata.replay_of.is_some());
             tally.given_up += u64::from(decision.metadata.code == Some(Code::Internal));
@@ -289,7 +306,9 @@ impl Life {
             Seams { disk: disk.clone(), clock: self.clock.clone(), entropy: Arc::new(SeededEntropy::new(0)) };
         let keyring = SqliteKeyring::open(self.root.path(), false)?;
         let parts = Parts { rules: self.rules.clone(), keyring, store, lock: None };
-        Home::assemble(self.root.path(), seams, parts, ORIGIN)
+        let mut home = Home::assemble(self.root.path(), seams, parts, ORIGIN)?;
+        home.use_adapters(self.outside.clone());
+        Ok(home)
     }
 
     fn open_for(&self, hold: Hold) -> Result<Home, HomeError> {
@@ -345,6 +364,11 @@ impl Life {
             self.bring_back_an_image();
         }
         Ok(())
+    }
+
+    /// What the wall clock says.
+    pub(super) fn now(&self) -> Time {
+        self.clock.now()
     }
 
     /// The power goes, for everybody.
@@ -403,6 +427,10 @@ impl Life {
                 Ok(round) => round,
                 Err(error) => return self.judge(error),
             };
+            self.outside.keep_waiting(self.dice.one_in(3));
+            if !self.outside.is_waiting() {
+                home.until_actions_end();
+            }
             for outcome in &round.outcomes {
                 if outcome.decision.decision == Some(Ruling::Accepted) {
                     self.agents.accepted.push(outcome.seq);
@@ -421,6 +449,7 @@ impl Life {
             }
             self.world_moves();
         }
+        self.outside.keep_waiting(false);
         let ended = if only_local { home.settle() } else { home.finish("the watcher stopped in order") };
         match ended {
             Ok(()) => Ok(End::Orderly),
@@ -522,9 +551,11 @@ impl Life {
         self.disk.start_process(None, None, None);
         let mut home = self.open().map_err(|error| format!("the last start: {error}"))?;
         self.check_recovered(&home)?;
+        self.outside.keep_waiting(false);
         let mut idle = 0;
         while idle < 3 {
             let round = home.round(false).map_err(|error| error.to_string())?;
+            home.until_actions_end();
             idle = if round.more { 0 } else { idle + 1 };
             if !round.more {
                 self.clock.pass(2500);
@@ -545,6 +576,7 @@ impl Life {
             ensure!(left.is_empty(), "{dir} still holds {left:?}");
         }
         self.everything_is_answered_once()?;
+        self.actions_are_over()?;
         self.refused_bytes_are_kept()?;
         let before: Vec<u64> = self.reader.decisions.keys().copied().collect();
         let mut again = self.open().map_err(|error| format!("one more start: {error}"))?;

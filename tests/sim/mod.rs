@@ -10,6 +10,7 @@ pub mod dice;
 pub mod disk;
 pub mod ledger;
 pub mod life;
+mod outside;
 pub mod promises;
 pub mod stories;
 mod tasks;

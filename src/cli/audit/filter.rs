@@ -16,7 +16,7 @@ use spoolgate::wire::time::Time;
 use crate::cli::output::Output;
 
 /// Kinds of lines.
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 22] = [
     "genesis",
     "start",
     "stop",
@@ -33,6 +33,9 @@ const KINDS: [&str; 19] = [
     "input",
     "council",
     "decision",
+    "request",
+    "response",
+    "redact",
     "published",
     "segment",
     "seal",

@@ -7,7 +7,6 @@ use clap::ValueEnum;
 use spoolgate::gate::record::{AskedFor, CheckRow, Decision, Event, Ruling, Status};
 use spoolgate::gate::{Change, Record};
 use spoolgate::ledger::batches::Line;
-use spoolgate::wire::code::Code;
 
 use crate::cli::output::{self, Output};
 
@@ -144,7 +143,9 @@ fn outcome(decision: &Decision) -> (&'static str, Tone) {
         (Status::Success, Some(Ruling::Accepted), _) => ("accepted", Tone::Done),
         (Status::Success, ..) => ("success", Tone::Done),
         (Status::Held, ..) => ("held", Tone::Waits),
-        (Status::Rejected, _, Some(Code::RateLimited)) => ("rate_limited", Tone::Waits),
+        (Status::Pending, ..) => ("pending", Tone::Waits),
+        (Status::Error, ..) => ("error", Tone::Refused),
+        (Status::Rejected, _, Some(code)) if code.is_for_later() => ("rate_limited", Tone::Waits),
         (Status::Rejected, ..) => ("rejected", Tone::Refused),
     }
 }
@@ -303,6 +304,18 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
         | Record::DeadMan(event)
         | Record::Quota(event)
         | Record::Proposal(event) => row("", event.note.clone(), "", fault_of(event)),
+        Record::Response(line) => Row {
+            outcome: match line.status {
+                Status::Success => ("success", Tone::Done),
+                _ => ("error", Tone::Refused),
+            },
+            ..row(
+                &line.source,
+                format!("{} of line {}", line.action, line.request_line),
+                &line.request_id,
+                line.metadata.message.clone().unwrap_or_else(|| line.note.clone()),
+            )
+        },
         Record::Decision(decision) => row_of_decision(decision),
     }
 }

@@ -1,6 +1,7 @@
 //! Facts of a request, as rules read them: one arm a field. What nobody asks for is not computed, what is known
 //! costs no copy.
 
+mod body;
 mod control;
 mod order;
 mod payload;
@@ -14,6 +15,7 @@ use self::payload::PayloadView;
 use super::handle::Turn;
 use super::history;
 use super::prepare::{Authentic, Payload};
+use crate::actions::allowlist;
 use crate::rules::rule::field::{Id, Kind, Missing, WEEKDAYS};
 use crate::rules::rule::{Fact, Field, Reading, Value};
 use crate::trading::facts::minutes_since_open;
@@ -56,6 +58,7 @@ pub fn is_by_size(reading: &Reading) -> bool {
 
 const UNREADABLE: &str = "the payload cannot be read";
 const NO_VALUE: &str = "it is no value that the field can have";
+const NOWHERE: &str = "rules/services.yaml lets it go nowhere";
 const NO_SUCH: &str = "the request has no such field";
 
 impl<'a> Source<'a> {
@@ -128,6 +131,11 @@ impl<'a> Source<'a> {
                 Ok(body) => of_task(id, body),
                 Err(_) => unknown(UNREADABLE),
             },
+            Ok(Payload::Gateway(call)) if id == Id::PayloadHost => {
+                let action = self.authentic.envelope.action.as_str();
+                let service = allowlist::destination(&self.turn.rules.services, action, call);
+                service.map_or(unknown(NOWHERE), |service| Fact::text(service.host.as_str()))
+            }
             _ => {
                 let payload = self.payload.get_or_init(|| PayloadView::of(&self.authentic.envelope));
                 payload.fact(id, self.turn.now)

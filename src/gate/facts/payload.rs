@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::body;
 use super::{NO_SUCH, UNREADABLE, minutes, size, unknown, whole};
 use crate::rules::rule::field::Id;
 use crate::rules::rule::{Fact, Value};
 use crate::wire::amount::Amount;
 use crate::wire::envelope::Envelope;
+use crate::wire::gateway;
 use crate::wire::time::Time;
 
-type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+pub(super) type Members<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 /// A payload as an object. What is not of the schema's type is unknown, never left out.
 pub(super) struct PayloadView<'a> {
@@ -40,14 +42,16 @@ impl<'a> PayloadView<'a> {
             Id::PayloadSubject => self.text("subject"),
             Id::PayloadReplyTo => self.text("replyToMessageId"),
             Id::PayloadBody => self.text("body"),
-            Id::PayloadFolder => or(self.text("folder"), Fact::text("INBOX")),
-            Id::PayloadLimit if self.envelope.action == "email.fetch" => or(self.number("limit"), whole(50)),
+            Id::PayloadFolder => or(self.text("folder"), Fact::text(gateway::FOLDER)),
+            Id::PayloadLimit if self.envelope.action == "email.fetch" => {
+                or(self.number("limit"), whole(i64::from(gateway::LIMIT)))
+            }
             Id::PayloadLimit => self.number("limit"),
             Id::PayloadMinutesBack => {
                 let from = if self.envelope.action == "email.fetch" { "since" } else { "startDate" };
                 self.time(from, |time| minutes(now, time))
             }
-            Id::PayloadCalendarId => or(self.text("calendarId"), Fact::text("primary")),
+            Id::PayloadCalendarId => or(self.text("calendarId"), Fact::text(gateway::CALENDAR)),
             Id::PayloadMinutesAhead => self.time(self.period().0, |start| minutes(start, now)),
             Id::PayloadMinutesLong => {
                 let (start, end) = self.period();
@@ -67,6 +71,9 @@ impl<'a> PayloadView<'a> {
             Id::PayloadHeaderNames => self.headers(|name, _| Some(Value::Text(name))),
             Id::PayloadHeaderValues => self.headers(|_, value| text_of(value)),
             Id::PayloadBodyTexts => self.of_member("body", |body| texts(body.get())),
+            Id::PayloadBodyTo => self.of_member("body", |value| body::whom(value.get())),
+            Id::PayloadBodyHosts => self.of_member("body", |value| body::places(value.get())),
+            Id::PayloadBodyAmount => self.of_member("body", |value| body::amount(value.get())),
             Id::PayloadTexts => texts(&self.envelope.payload),
             Id::PayloadBytes => size(self.envelope.payload.len()),
             _ => unknown(NO_SUCH),
@@ -135,7 +142,7 @@ impl<'a> PayloadView<'a> {
     }
 }
 
-fn members(text: &str) -> Option<Members<'_>> {
+pub(super) fn members(text: &str) -> Option<Members<'_>> {
     #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord)]
     #[serde(transparent)]
     struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -174,7 +181,7 @@ fn texts(json: &str) -> Fact<'_> {
 }
 
 /// Strict JSON nests 64 deep at most, so neither stack nor time runs away.
-fn gather<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
+pub(super) fn gather<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
     match json.bytes().next()? {
         b'{' => {
             for (name, value) in members(json)? {

@@ -38,10 +38,25 @@ fn rulebook() -> Rulebook {
         .map(|line| format!("{line}\n"))
         .collect::<String>()
         + "account: paper\nmarket: btc-usd\n";
+    let service = |name: &str, more: &str| {
+        format!(
+            "  - {{service: {name}, host: {name}.example.com, protocol: https, {more}, added_at: 2026-01-01T00:00:00Z, added_by: owner, is_active: true}}\n"
+        )
+    };
+    let mail = service("mail", &format!("actions: [{}]", crate::rules::services::BY_ACTION.join(", ")));
+    let bank = service("bank", "methods: [GET, POST]");
+    bundle.files.insert(crate::rules::services::PATH.to_owned(), format!("services:\n{mail}{bank}"));
     Rulebook::compile(&bundle).unwrap()
 }
 
 fn request(action: &str, payload: &str) -> Authentic {
+    let request = unread(action, payload);
+    assert!(request.body.is_ok() || actions::find(action).is_none(), "{action}: {:?}", request.body);
+    request
+}
+
+/// A request whose payload may be of the wrong shape.
+fn unread(action: &str, payload: &str) -> Authentic {
     let envelope = Envelope {
         id: RequestId::parse("r1").unwrap(),
         timestamp_text: "2026-02-21T12:34:56Z".to_owned(),
@@ -53,9 +68,6 @@ fn request(action: &str, payload: &str) -> Authentic {
         causality: None,
     };
     let body = read_body(&envelope, payload.len());
-    if actions::find(action).is_some() {
-        assert!(body.is_ok(), "{body:?}");
-    }
     let hash = String::new();
     Authentic { envelope, key_id: hash.clone(), payload_hash: hash.clone(), request_hash: hash, body }
 }
@@ -66,7 +78,7 @@ const CONTROL: &str = r#"{"decision_id":"d","concern_id":"paper:btc-usd","accoun
 const COUNCIL: &str = r#"{"request_id":"c","timestamp":"2026-02-21T12:00:00Z","proposer":"Ann","change_type":"FREEZE_SPEC","context":{"summary":"less","files_changed":["a.py"],"key_metrics":{"sharpe":1}},"artifacts":{"diff_content":"+x","spec_content":"s"},"returns":[0.1]}"#;
 const MAIL: &str = r#"{"to":["a@b.com","c@d.com"],"cc":["e@f.com"],"subject":"hi","body":"see https:\/\/x.com","replyToMessageId":"m"}"#;
 const EVENT: &str = r#"{"calendarId":"work","title":"t","startTime":"2026-02-21T13:34:56Z","endTime":"2026-02-21T14:34:56Z","description":"d","attendees":["a@b.com"]}"#;
-const CALL: &str = r#"{"service":"bank","endpoint":"/pay","method":"POST","headers":{"X-A":"1"},"body":{"to":["IBAN",{"n":12.50}],"ok":true}}"#;
+const CALL: &str = r#"{"service":"bank","endpoint":"/pay","method":"POST","headers":{"X-A":"1"},"body":{"to":["IBAN",{"n":12.50}],"ok":true,"amount":"7.5","url":"https://x.com"}}"#;
 
 /// For each ruled action a payload with everything, and one with as little as its schema allows.
 const PAYLOADS: &[(&str, &str, &str)] = &[
@@ -96,7 +108,7 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
         r#"{"envelope":{"tenant_id":"t","surface_id":"s","policy_profile_id":"p","payload_kind":"work_order","payload":{},"causality":{"root_task_id":"r","parent_task_id":"q","capability_id":"c"}}}"#,
     ),
     ("email.fetch", r#"{"folder":"Sent","limit":7,"since":"2026-02-21T12:04:56.789Z"}"#, "{}"),
-    ("email.send", MAIL, r#"{"to":[],"subject":"","body":""}"#),
+    ("email.send", MAIL, r#"{"to":["a@b.com"],"subject":"","body":""}"#),
     ("email.draft", MAIL, r#"{"to":[],"subject":"","body":""}"#),
     (
         "calendar.fetch",
@@ -106,14 +118,14 @@ const PAYLOADS: &[(&str, &str, &str)] = &[
     (
         "calendar.create",
         EVENT,
-        r#"{"title":"t","startTime":"2026-02-21T12:34:56Z","endTime":"2026-02-21T12:34:56Z"}"#,
+        r#"{"title":"t","startTime":"2026-02-21T12:34:56Z","endTime":"2026-02-21T12:34:57Z"}"#,
     ),
     (
         "calendar.update",
         EVENT,
-        r#"{"title":"t","startTime":"2026-02-21T12:34:56Z","endTime":"2026-02-21T12:34:56Z"}"#,
+        r#"{"title":"t","startTime":"2026-02-21T12:34:56Z","endTime":"2026-02-21T12:34:57Z"}"#,
     ),
-    ("finance.fetch_transactions", r#"{"accountId":"main","limit":2.5}"#, "{}"),
+    ("finance.fetch_transactions", r#"{"accountId":"main","limit":25}"#, "{}"),
     (
         "health.fetch",
         r#"{"dataType":"steps","startDate":"2026-02-21T12:34:56.789Z"}"#,
@@ -208,6 +220,7 @@ fn is_of_kind(kind: Kind, value: &Value<'_>) -> bool {
 #[test]
 fn every_field_has_an_extractor_for_each_of_its_actions() {
     let rules = rulebook();
+    let bare = Rulebook { services: crate::rules::services::Services::default(), ..rulebook() };
     let (empty, full, mut blind) = (State::default(), full(), full());
     blind.book.markets.clear();
     let covered: Vec<&str> = PAYLOADS.iter().map(|(action, ..)| *action).collect();
@@ -225,7 +238,7 @@ fn every_field_has_an_extractor_for_each_of_its_actions() {
             assert!(values.iter().all(|value| is_of_kind(field.kind, value)), "{action} {name}: {values:?}");
         }
         let (most, least) = (request(action, most), request(action, least));
-        let both = all(&empty, &rules, &least).into_iter().chain(all(&blind, &rules, &most));
+        let both = all(&empty, &rules, &least).into_iter().chain(all(&blind, &bare, &most));
         for (name, fact) in both {
             let field = find(name).unwrap();
             match fact {
@@ -348,13 +361,18 @@ fn payloads_are_read_by_path() {
     assert_eq!(facts["payload.recipients"], texts(&["a@b.com", "c@d.com", "e@f.com"]));
     assert_eq!(facts["payload.body"], Fact::text("see https://x.com"), "escapes are undone");
     let facts = all(&state, &rules, &call);
-    assert_eq!(facts["payload.body_texts"], texts(&["ok", "to", "IBAN", "n", "12.50"]));
+    let all_texts = ["amount", "7.5", "ok", "to", "IBAN", "n", "12.50", "url", "https://x.com"];
+    assert_eq!(facts["payload.body_texts"], texts(&all_texts));
+    assert_eq!(facts["payload.body_to"], texts(&["IBAN", "n", "12.50"]));
+    assert_eq!(facts["payload.body_hosts"], texts(&["https://x.com"]));
+    assert_eq!(facts["payload.body_amount"], Fact::number(a("7.5")));
     assert_eq!(facts["payload.header_names"], texts(&["X-A"]));
+    assert_eq!(facts["payload.host"], Fact::text("bank.example.com"));
     assert_eq!(facts["payload.header_values"], texts(&["1"]));
     for (action, payload, name, expect) in [
         ("email.fetch", "{}", "payload.limit", "50"),
         ("email.fetch", r#"{"since":"2026-02-21T12:04:56.789Z"}"#, "payload.minutes_back", "30"),
-        ("finance.fetch_transactions", r#"{"limit":2.50}"#, "payload.limit", "2.50"),
+        ("finance.fetch_transactions", r#"{"limit":250}"#, "payload.limit", "250"),
         ("calendar.create", EVENT, "payload.minutes_ahead", "59"),
         ("calendar.create", EVENT, "payload.minutes_long", "60"),
     ] {
@@ -390,8 +408,12 @@ fn what_is_of_the_wrong_type_or_lacks_what_must_be_there_is_unknown() {
         ("control.apply", r#"{"action":"pause"}"#, "control.target"),
         ("admission.admit", "{}", "admission.tenant"),
         ("admission.admit", r#"{"envelope":{}}"#, "admission.capability"),
+        ("email.fetch", r#"{"limit":0}"#, "payload.limit"),
+        ("finance.fetch_transactions", r#"{"limit":2.5}"#, "payload.limit"),
+        ("service.api_call", r#"{"service":"shop","endpoint":"/","method":"GET"}"#, "payload.host"),
+        ("service.api_call", r#"{"service":"bank","endpoint":"/","method":"PUT"}"#, "payload.host"),
     ] {
-        let request = request(action, payload);
+        let request = unread(action, payload);
         let facts = all(&state, &rules, &request);
         assert!(matches!(facts[name], Fact::Unknown(_)), "{action} {payload} {name}: {:?}", facts[name]);
     }

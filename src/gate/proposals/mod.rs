@@ -32,7 +32,7 @@ pub const OWN_RULES_MAX: usize = 64;
 pub const OWN_SEARCHES_MAX: usize = 16;
 
 /// What is said of a rule's file that is not what the rulebook in force holds.
-pub(super) const EDITED: &str = "is being edited: it is not what the rulebook in force holds";
+pub(in crate::gate) const EDITED: &str = "is being edited: it is not what the rulebook in force holds";
 /// What is said where a request does not approve, because only signatures do.
 pub(super) const ONLY_SIGNATURES: &str = "rules/approvers is there";
 

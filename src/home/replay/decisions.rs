@@ -10,7 +10,7 @@ use crate::gate::again::{Held, NotAgain};
 use crate::gate::approvals::{self, End, Granted, Hold, Resolution, Verdict};
 use crate::gate::decide::{Untold, decide_untold};
 use crate::gate::handle::Turn;
-use crate::gate::record::CaseDecision;
+use crate::gate::record::{CaseDecision, Response, Status};
 use crate::gate::{Decided, Decision, Prepared, events, outbox};
 use crate::home::batch::{BLOBS_DIR, blob, refuse_instead, render};
 use crate::home::cases;
@@ -18,6 +18,9 @@ use crate::home::open::HomeError;
 use crate::home::sealed;
 use crate::rules::Rulebook;
 use crate::wire::code::Code;
+
+/// Why a line of a request that is sent again cannot be recomputed.
+const FOR_LATER: &str = "its payload is not kept: it was to be sent again";
 
 /// Lines that should stand there: their bodies in order, with what the decision is.
 struct Made {
@@ -105,10 +108,14 @@ impl<'a> Recompute<'a> {
             });
             return Ok(());
         }
-        let not_causality = matches!(&known.retold, Ok(retold) if retold.held == Held::NotCausality);
-        if !is_same && not_causality {
+        let lacks = known.retold.as_ref().ok().and_then(|retold| match retold.held {
+            Held::NotCausality => Some(NotAgain::NotWhole.as_str()),
+            Held::NotPayload => Some(FOR_LATER),
+            _ => None,
+        });
+        if let Some(why) = lacks.filter(|_| !is_same) {
             held.iter().chain([&item]).for_each(|line| {
-                self.note(line, Should::Unknown(NotAgain::NotWhole.as_str().into()));
+                self.note(line, Should::Unknown(why.into()));
             });
             return Ok(());
         }
@@ -292,6 +299,9 @@ impl<'a> Recompute<'a> {
             (Some(_), None) => return Ok(()),
             (None, _) => decision,
         };
+        if original.status == Status::Pending {
+            return self.answer_of_copy(item, decision, known);
+        }
         let of = |line: &Decision| -> Result<Option<Vec<u8>>, HomeError> {
             let data = line.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
             if data.is_none() && line.data_blob.is_some() {
@@ -334,6 +344,9 @@ impl<'a> Recompute<'a> {
             (Some(_), None) => return Ok(()),
             (None, _) => decision,
         };
+        if original.status == Status::Pending {
+            return self.answer_of_copy(item, decision, known);
+        }
         let data = original.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
         if data.is_none() && original.data_blob.is_some() {
             return Ok(());
@@ -358,6 +371,37 @@ impl<'a> Recompute<'a> {
         if let (Some(files), Some(text)) = (self.answers, text) {
             let bytes = format!("{text}\n").into_bytes();
             files.note(&mut self.report.answered, item.seq, &line.answer, &bytes);
+        }
+        Ok(())
+    }
+
+    /// The same of what is done outside: the answer is that of the response. Where that comes later, so does the answer.
+    fn answer_of_copy(
+        &mut self,
+        item: &Item,
+        decision: &Decision,
+        known: &OfDecision,
+    ) -> Result<(), HomeError> {
+        match &known.response {
+            Some(response) => self.response_answer(item, response, [decision.answer.as_str()].into_iter()),
+            None => Ok(()),
+        }
+    }
+
+    /// The answer of a response at these places.
+    pub(super) fn response_answer<'p>(
+        &mut self,
+        item: &Item,
+        response: &Response,
+        places: impl Iterator<Item = &'p str>,
+    ) -> Result<(), HomeError> {
+        let data = response.data_blob.as_ref().map(|digest| blob(self.disk, digest)).transpose()?.flatten();
+        // A blob that is lost is told of with the line.
+        let Ok(answer) = response.answer(data.as_deref()) else { return Ok(()) };
+        self.report.answers = self.report.answers.saturating_add(1);
+        let bytes = answer.to_bytes();
+        if let Some(files) = self.answers {
+            places.for_each(|place| files.note(&mut self.report.answered, item.seq, place, &bytes));
         }
         Ok(())
     }

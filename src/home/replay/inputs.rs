@@ -8,17 +8,19 @@ use super::recompute::{BLOB_LOST, Expected, Recompute, Should, be};
 use super::scout::{Item, Known};
 use crate::admission::lineage;
 use crate::council::case::{self, Docket};
+use crate::gate::again;
 use crate::gate::council::{self, Heard, RoleAnswer, Said};
 use crate::gate::elsewhere::{self, CommandAnswer};
 use crate::gate::proposals::{Approver, Change as Step, approve};
 use crate::gate::record::{
-    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, Genesis, Input, Published, Record,
+    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, Genesis, Input, Published, Record, Response,
 };
 use crate::gate::state::KeyRecord;
 use crate::gate::{Change, dead_man, events, outbox};
 use crate::home::open::HomeError;
 use crate::rules::Rulebook;
 use crate::wire::admin::Algorithm;
+use crate::wire::gateway::ActionId;
 use crate::wire::signing::{sha256_hex, unhex};
 use crate::wire::time::Time;
 
@@ -65,6 +67,7 @@ pub(super) fn should_be(
         Record::Input(line) => role(own, item, line, rules)?,
         Record::AdmissionInput(line) => admission(item, line, rules),
         Record::Council(line) => council_line(own, item, line, rules),
+        Record::Response(line) => response(own, item, line, rules),
         Record::Market(_) | Record::Decision(_) => Should::NotBe("it is decided elsewhere".to_owned()),
     })
 }
@@ -72,6 +75,22 @@ pub(super) fn should_be(
 /// A line that is as it should be, given what it says was noticed.
 fn input(record: &Record) -> Should {
     be(record, Class::Record, record.kind())
+}
+
+/// What came of an outgoing action.
+fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Rulebook) -> Should {
+    let Known::Response(data) = &item.known else { return Should::NotBe("it is no response".to_owned()) };
+    let Some(open) = own.state.actions.open.get(&ActionId(line.request_line)) else {
+        return Should::NotBe(format!("no action of line {} is open", line.request_line));
+    };
+    if line.data_blob.is_some() && data.is_none() {
+        own.report.missing.extend(item.lost.iter().cloned());
+        return Should::Unknown(BLOB_LOST.into());
+    }
+    match again::response(open, line, data.clone(), &rules.hash, item.seq) {
+        Ok(made) => input(&Record::Response(Box::new(made))),
+        Err(why) => Should::NotBe(why),
+    }
 }
 
 fn genesis(item: &Item, line: &Genesis, rules: &Rulebook) -> Should {

@@ -11,11 +11,12 @@ use super::{Class, Counts};
 use crate::gate::again::NotAgain;
 use crate::gate::approvals::Resolution;
 use crate::gate::record::{Event, Record};
-use crate::gate::{Change, State, events, outbox};
+use crate::gate::{Change, State, events, outbox, services};
 use crate::home::open::HomeError;
 use crate::host::disk::Disk;
 use crate::ledger::segment::Segment;
 use crate::rules::Rulebook;
+use crate::rules::services::PATH;
 use crate::state::fold::fold_state;
 use crate::wire::time::Time;
 
@@ -132,6 +133,9 @@ impl<'a> Recompute<'a> {
                 if let Some(Record::Council(line)) = record.filter(|_| is_same || item.concealed) {
                     self.case_answer(item, line)?;
                 }
+                if let Some(Record::Response(line)) = record.filter(|_| is_same) {
+                    self.response_answer(item, line, line.answers())?;
+                }
             }
         }
         self.fold(item);
@@ -235,7 +239,17 @@ impl<'a> Recompute<'a> {
                 continue;
             }
             rules = Arc::new(book);
-            let record = Record::Rulebook(events::rulebook_loaded(hash, Some((path, id)), now));
+            let record = Record::Rulebook(events::rulebook_loaded(hash, Some((path, &id.to_string())), now));
+            let body = record.body().map_err(HomeError::Record)?;
+            self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
+        }
+        for (edit, _, hash) in services::edits(changes) {
+            let Some(book) = services::after(&rules, edit).ok().filter(|book| book.hash == hash) else {
+                continue;
+            };
+            rules = Arc::new(book);
+            let record =
+                Record::Rulebook(events::rulebook_loaded(hash, Some((PATH, &edit.to_string())), now));
             let body = record.body().map_err(HomeError::Record)?;
             self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
         }

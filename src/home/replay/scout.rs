@@ -3,13 +3,15 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::council::case::Docket;
 use crate::gate::again::{self, NotAgain, Retold};
 use crate::gate::approvals::{Change as Approval, End};
 use crate::gate::council::Said;
 use crate::gate::prepare::{Keyring, Origin, Prepared, prepare};
 use crate::gate::proposals::Change as Step;
-use crate::gate::record::{Decision, Event};
+use crate::gate::record::{Decision, Event, Response};
 use crate::gate::sealing;
 use crate::gate::{Change, Delivery, Lookups, Record, State};
 use crate::home::batch::BLOBS_DIR;
@@ -80,6 +82,8 @@ pub(super) enum Known {
     },
     /// Of an approved proposal: its last step.
     Proposal(Option<Step>),
+    /// Of what came of an outgoing action: the content of its blob.
+    Response(Option<Box<RawValue>>),
     /// Of a segment: how the one before ended.
     Segment(Option<Previous>),
     /// Of a published mark: the last line whose answer was not known to be durable.
@@ -93,6 +97,8 @@ pub(super) struct OfDecision {
     pub lookups: Lookups,
     /// The line that it repeats.
     pub original: Option<Decision>,
+    /// What came of the action of that line, if it was known by then.
+    pub response: Option<Response>,
     /// Why the ledger does not tell what it read, where that has sealed members.
     pub untold: Option<&'static str>,
     /// A held request that was granted when its signature no longer verified, from its bytes.
@@ -258,6 +264,11 @@ impl Scout {
                 });
                 Known::Proposal(steps.next().map(|id| self.past.last_step(id)).transpose()?.flatten())
             }
+            Some(Record::Response(line)) => {
+                let blob = line.data_blob.as_deref().map(|digest| self.past.text(None, Some(digest)));
+                let text = blob.transpose()?.flatten();
+                Known::Response(text.and_then(|text| RawValue::from_string(text).ok()))
+            }
             Some(Record::Published(_)) => Known::Published(self.past.last_outstanding()),
             _ => Known::Nothing,
         })
@@ -279,11 +290,13 @@ impl Scout {
         payload: Option<String>,
     ) -> Result<OfDecision, HomeError> {
         let mut original = None;
+        let mut response = None;
         let mut payload = payload;
         if let Some(seq) = decision.metadata.replay_of
             && let Some(Record::Decision(earlier)) = self.past.record(seq)?
         {
             payload = self.payload_of(&earlier)?;
+            response = self.past.response_to(seq)?;
             original = Some(*earlier);
         }
         let mut untold = None;
@@ -308,7 +321,7 @@ impl Scout {
             Err(_) => Lookups::default(),
         };
         let unverified = if was_granted_unverified(decision) { self.unverified(decision)? } else { None };
-        Ok(OfDecision { retold, lookups, original, untold, unverified })
+        Ok(OfDecision { retold, lookups, original, response, untold, unverified })
     }
 
     /// The payload of an earlier line; of one that ended a hold, that of the line that began it.

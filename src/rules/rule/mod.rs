@@ -6,7 +6,6 @@ pub mod evaluate;
 pub mod fact;
 pub mod field;
 pub mod file;
-pub mod host;
 pub mod links;
 pub mod ranges;
 pub mod ruleset;
@@ -21,6 +20,7 @@ mod tests_hostile;
 #[cfg(test)]
 mod tests_meaning;
 
+pub use crate::wire::host;
 pub use entries::Entries;
 pub use evaluate::{Around, Finding, Truth};
 pub use fact::{Fact, Value};

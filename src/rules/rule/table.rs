@@ -1,8 +1,9 @@
 //! The whitelist of fields: everything that a rule may read. `docs/rules.md` holds the same table.
 
 use super::field::Field;
-use super::field::Kind::{self, Address, Flag, Number, Text, Whole, Word};
+use super::field::Kind::{self, Address, Flag, Host, Number, Text, Whole, Word};
 use super::field::Missing::{Absent, Never, Unknown};
+use crate::wire::gateway;
 
 /// Actions whose requests rules apply to. For orders that is entries, for control decisions what does not only make
 /// things safer.
@@ -37,6 +38,7 @@ const ARTIFACTS: &[&str] = &["spec_content", "diff_content", "validation_report"
 const CONTROL_ACTIONS: &[&str] = &["switch", "pause", "resume", "set_risk_mode"];
 const METHODS: &[&str] = &["GET", "POST", "PUT", "DELETE", "PATCH"];
 const MANY: i64 = i64::MAX;
+const LIMIT_MAX: i64 = gateway::LIMIT_MAX as i64;
 
 const ALL: &[&str] = &[];
 const ORDER: &[&str] = &["order.submit"];
@@ -205,7 +207,7 @@ fields! {
         PayloadFolder one "payload.folder", Word(&[]), Never, "", "mail folder, `INBOX` where it is left out";
     }
     LIMITED {
-        PayloadLimit one "payload.limit", Number, Absent, "", "how many at most; of mail 50 where it is left out";
+        PayloadLimit one "payload.limit", Whole(1, LIMIT_MAX), Absent, "", "how many at most; of mail 50 where it is left out";
     }
     BACK {
         PayloadMinutesBack one "payload.minutes_back", Whole(i64::MIN, MANY), Absent, "minutes", "from `since` or `startDate` to now";
@@ -213,7 +215,7 @@ fields! {
     CALENDAR {
         PayloadCalendarId one "payload.calendarId", Word(&[]), Never, "", "calendar, `primary` where it is left out";
         PayloadMinutesAhead one "payload.minutes_ahead", Whole(i64::MIN, MANY), Never, "minutes", "from now to its start";
-        PayloadMinutesLong one "payload.minutes_long", Whole(i64::MIN, MANY), Never, "minutes", "from its start to its end";
+        PayloadMinutesLong one "payload.minutes_long", Whole(0, MANY), Never, "minutes", "from its start to its end";
     }
     EVENT {
         PayloadTitle one "payload.title", Text, Never, "", "title of the event";
@@ -233,8 +235,12 @@ fields! {
         PayloadHeaderNames many "payload.header_names", Text, Absent, "", "names of headers";
         PayloadHeaderValues many "payload.header_values", Text, Absent, "", "their values";
         PayloadBodyTexts many "payload.body_texts", Text, Absent, "", "every text, number and member name of the body, at any depth";
+        PayloadBodyTo many "payload.body_to", Text, Absent, "", "whom the body names: members such as recipient, to, payee, iban, user, email, channel, participants, at any depth";
+        PayloadBodyHosts many "payload.body_hosts", Host, Absent, "", "where the body leads: members such as url, link, host, webhook, website, at any depth";
+        PayloadBodyAmount one "payload.body_amount", Number, Absent, "", "the body's one member `amount`, at any depth; unknown where there are several";
     }
     GATEWAY {
+        PayloadHost one "payload.host", Host, Unknown, "", "host of the service that it goes to, by rules/services.yaml, whatever the payload calls it; unknown where it may go nowhere";
         PayloadTexts many "payload.texts", Text, Never, "", "every text, number and member name of the payload, at any depth";
         PayloadBytes one "payload.bytes", Whole(0, MANY), Never, "bytes", "size of the payload without insignificant white space";
     }

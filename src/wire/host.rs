@@ -16,7 +16,7 @@ const HOST_BYTES_MAX: usize = 4 * 253;
 const DENIED: AsciiDenyList = AsciiDenyList::new(true, "!\"#$%&'()*+,/:;<=>?@[\\]^`{|}~");
 
 /// Schemes whose URLs have a host however many slashes follow, and take `\` for `/`, as browsers read them.
-pub(super) const WEB: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
+pub const WEB: [&str; 5] = ["http", "https", "ws", "wss", "ftp"];
 
 /// A bare host name or IP address: lower case, IDNA to ASCII, whole labels, without a dot at its end; addresses in their
 /// usual form, whatever base their parts are written in.
@@ -69,7 +69,7 @@ fn plain(host: &str) -> Option<Cow<'_, str>> {
 }
 
 /// What is not seen, or turns the direction of writing: some programs drop it, others do not.
-pub(super) fn is_hidden(c: char) -> bool {
+pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || c.is_whitespace()
         || matches!(c,
@@ -120,7 +120,7 @@ fn number_of(part: &str) -> Option<u64> {
 
 /// The host of what stands between the slashes of a URL and its path. None where programs differ: a backslash, more
 /// than one `@`, `%`, a port that is none.
-pub(super) fn host_of_authority(authority: &str) -> Option<Cow<'_, str>> {
+pub fn host_of_authority(authority: &str) -> Option<Cow<'_, str>> {
     if authority.contains(['\\', '%']) || authority.chars().any(is_hidden) {
         return None;
     }
@@ -187,7 +187,9 @@ pub fn address_of(text: &str) -> Option<String> {
     Some(address)
 }
 
-fn split_address(text: &str) -> Option<(&str, Cow<'_, str>)> {
+/// The part of a mail address before its `@` as it is written, and its host as [`name_of`] has it; none as in
+/// [`address_of`].
+pub fn split_address(text: &str) -> Option<(&str, Cow<'_, str>)> {
     let (local, host) = text.split_once('@')?;
     let is_local = (1..=64).contains(&local.len())
         && local.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".!#$&'*+-/=?^_`{|}~".contains(&byte))

@@ -1,0 +1,75 @@
+//! Payloads of `email.send`, `email.draft` and `email.fetch`.
+
+use serde::Serialize;
+
+use super::read::Fields;
+use super::{LIMIT_MAX, PEOPLE_MAX};
+use crate::wire::time::Time;
+
+/// Folder of `email.fetch` where none is named.
+pub const FOLDER: &str = "INBOX";
+/// How many `email.fetch` asks for where nothing is said.
+pub const LIMIT: u32 = 50;
+
+/// `email.send`, `email.draft`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EmailSend {
+    /// Recipients, bare addresses. With `cc` at most [`PEOPLE_MAX`]; of a draft there may be none.
+    pub to: Vec<String>,
+    /// Recipients of copies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cc: Option<Vec<String>>,
+    /// Subject, one line.
+    pub subject: String,
+    /// Text.
+    pub body: String,
+    /// The message that it answers.
+    #[serde(rename = "replyToMessageId", skip_serializing_if = "Option::is_none")]
+    pub reply_to_message_id: Option<String>,
+}
+
+impl EmailSend {
+    pub(super) fn read(payload: &str, is_draft: bool) -> Result<EmailSend, String> {
+        let fields = Fields::read(payload, &["to", "cc", "subject", "body", "replyToMessageId"])?;
+        let mail = EmailSend {
+            to: fields.addresses("to")?,
+            cc: fields.addresses_if_any("cc")?,
+            subject: fields.line("subject")?,
+            body: fields.text("body")?,
+            reply_to_message_id: fields.name_if_any("replyToMessageId")?,
+        };
+        let people = mail.cc.as_ref().map_or(0, Vec::len).saturating_add(mail.to.len());
+        if people > PEOPLE_MAX {
+            return Err(format!(
+                "`to` and `cc` have {people} addresses together, at most {PEOPLE_MAX} are taken"
+            ));
+        }
+        if people == 0 && !is_draft {
+            return Err("`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned());
+        }
+        Ok(mail)
+    }
+}
+
+/// `email.fetch`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EmailFetch {
+    /// Folder, [`FOLDER`] where it is left out.
+    pub folder: String,
+    /// How many at most, [`LIMIT`] where it is left out; 1 to [`LIMIT_MAX`].
+    pub limit: u32,
+    /// Not older than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+}
+
+impl EmailFetch {
+    pub(super) fn read(payload: &str) -> Result<EmailFetch, String> {
+        let fields = Fields::read(payload, &["folder", "limit", "since"])?;
+        Ok(EmailFetch {
+            folder: fields.name_if_any("folder")?.unwrap_or_else(|| FOLDER.to_owned()),
+            limit: fields.limit("limit", LIMIT_MAX)?.unwrap_or(LIMIT),
+            since: fields.time_if_any("since")?,
+        })
+    }
+}
