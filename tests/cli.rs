@@ -16,7 +16,7 @@ use spoolgate::home::read::real_seams;
 use tempfile::TempDir;
 
 /// Every subcommand, groups included.
-const COMMANDS: [&str; 109] = [
+const COMMANDS: [&str; 114] = [
     "",
     "actions",
     "actions open",
@@ -124,6 +124,11 @@ const COMMANDS: [&str; 109] = [
     "clock",
     "clock accept",
     "rebuild",
+    "doctor",
+    "report",
+    "schema",
+    "completions",
+    "man",
     "rules backtest",
     "rules efficacy",
 ];

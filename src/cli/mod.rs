@@ -6,6 +6,7 @@ mod admit;
 mod approvals;
 mod audit;
 mod clock;
+mod completions;
 mod control;
 mod council;
 mod demo;
@@ -13,6 +14,7 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod doctor;
 mod explain;
 mod explain_words;
 mod funding;
@@ -24,13 +26,16 @@ mod init;
 mod keyfile;
 mod keys;
 mod look;
+mod man;
 mod market;
 mod market_show;
 mod output;
 mod proposals;
 mod rebuild;
+mod report;
 mod rules;
 mod run;
+mod schema;
 mod selftest;
 mod services;
 mod sign;
@@ -209,6 +214,16 @@ enum Command {
         after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds everything that state.db does."
     )]
     Rebuild,
+    /// Look at this machine and this home: what is wrong, and what to do about it.
+    Doctor(doctor::Args),
+    /// Write one page for people: equity, decisions, refusals, cases, the ledger.
+    Report(report::Args),
+    /// JSON Schemas of requests, answers and rule files.
+    Schema(schema::Args),
+    /// Completions for a shell.
+    Completions(completions::Args),
+    /// Man pages of all commands.
+    Man(man::Args),
 }
 
 /// A write beyond the limit on file sizes (`ulimit -f`) shall fail like one on a full disk. Without a
@@ -288,5 +303,10 @@ fn dispatch(cli: &Cli, output: &Output) -> Result<Exit> {
         Command::Account(command) => account::run(home, command, output),
         Command::Clock(command) => clock::run(home, command, output),
         Command::Rebuild => rebuild::run(home, output),
+        Command::Doctor(args) => doctor::run(home, args, output),
+        Command::Report(args) => report::run(home, args, output),
+        Command::Schema(args) => schema::run(args, output),
+        Command::Completions(args) => completions::run(args, output),
+        Command::Man(args) => man::run(args, output),
     }
 }

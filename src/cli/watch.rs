@@ -25,8 +25,23 @@ pub struct Args {
     /// Take requests as frames through this Unix socket too; it is made, and removed at the end.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Give up the rest of the file system after the start: where that can be had, by all means, or not at all.
+    #[arg(long, value_enum, default_value = "auto")]
+    #[allow(dead_code, reason = "filled next")]
+    sandbox: Sandbox,
     #[command(flatten)]
     batches: drain::Batches,
+}
+
+/// How far the watcher insists on its sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Sandbox {
+    /// Where the kernel has one.
+    Auto,
+    /// No start without.
+    Require,
+    /// None.
+    Off,
 }
 
 /// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise

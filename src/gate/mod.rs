@@ -26,6 +26,7 @@ pub mod proposals;
 pub mod rates;
 pub mod record;
 pub mod rules;
+pub mod schemas;
 pub mod sealing;
 pub mod selftest;
 pub mod services;

@@ -5,11 +5,13 @@ pub mod adapters;
 pub mod clock;
 pub mod command;
 pub mod disk;
+pub mod doctor;
 pub mod entropy;
 pub mod keyring;
 pub mod lock;
 pub mod orphans;
 pub mod real_disk;
+pub mod sandbox;
 pub mod socket;
 
 pub use clock::Clock;

@@ -1,0 +1,1 @@
+//! What is looked at on a machine: permissions, owners, modes, disk, clock, limits of the watcher.
