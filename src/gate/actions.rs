@@ -144,6 +144,8 @@ pub enum Action {
     FillsList,
     /// One market.
     MarketGet,
+    /// What would become of a request.
+    RequestCheck,
     /// A change goes before the council.
     CouncilRequest,
     /// A role's verdict on one.
@@ -273,6 +275,9 @@ const OUTGOING: usize = 10 * 1024 * 1024;
 const MAIL: &[&str] = &["/subject", "/body"];
 const EVENT: &[&str] = &["/title", "/description"];
 const CALL: &[&str] = &["/headers", "/body"];
+/// Of a request that is only asked about: the members that any of those above has.
+const CHECKED: &[&str] =
+    &["/payload/subject", "/payload/body", "/payload/title", "/payload/description", "/payload/headers"];
 const AGENT: &[Role] = &[Role::Agent];
 const HUMAN: &[Role] = &[Role::Human];
 const SPEAKERS: &[Role] = &[Role::Human, Role::Agent];
@@ -367,6 +372,10 @@ pub const ACTIONS: &[ActionRule] = &[
     rule(Action::OrdersList, "orders.list", "GetOpenOrders", "(none)", ANYBODY),
     rule(Action::FillsList, "fills.list", "GetFillHistory", "since", ANYBODY),
     rule(Action::MarketGet, "market.get", "GetMarketData", "symbol", ANYBODY),
+    ActionRule {
+        sealed: CHECKED,
+        ..rule(Action::RequestCheck, "request.check", "CheckRequest", "action, payload", SPEAKERS)
+    },
     ActionRule {
         bytes_max: CASE,
         admission: Admission::Refuses,

@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use super::actions::{Freshness, Lane};
 use super::admission;
 use super::approvals::{self, Granted, Resolution};
+use super::check;
 use super::council::{self, Closing, Said};
 use super::gateway::{self, Begins};
 use super::handle::{Judged, Outcome, Turn};
@@ -178,6 +179,11 @@ pub fn needs(request: &Prepared, rules: &Rulebook) -> Needs {
         Payload::Cancel(cancel) => needs.closed_order = Some(cancel.order_id),
         Payload::Tighten(tighten) => needs.closed_order = Some(tighten.order_id),
         Payload::Fills(list) => needs.fills_since = Some(list.since),
+        Payload::Check(asked) => {
+            let inner = self::needs(&check::asked_about(authentic, asked), rules);
+            needs.closed_order = inner.closed_order;
+            needs.history = inner.history;
+        }
         Payload::Import(import) => needs.rows = Some(import.rows_sha256.clone()),
         Payload::AddKey(add) => needs.key = Some(add.key_id.clone()),
         Payload::Services(_) => needs.rule_file = Some(services::PATH.to_owned()),

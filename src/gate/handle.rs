@@ -260,6 +260,7 @@ pub fn carry_out(turn: &Turn<'_>, authentic: &Authentic, body: &Body) -> Result<
                 Err(Refusal::new(Code::NotFound, format!("there is no market data for `{}`", market.symbol)))
             }
         },
+        Payload::Check(asked) => turn.check(authentic, asked),
         Payload::Council(request) => turn.open_case(authentic, request),
         Payload::Verdict(submit) => turn.file_verdict(source, submit),
         Payload::Admission(way, attempt) => Ok(turn.admission(authentic, *way, attempt)),

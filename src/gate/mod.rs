@@ -5,6 +5,7 @@ pub mod actions;
 pub mod admission;
 pub mod again;
 pub mod approvals;
+pub mod check;
 pub mod control;
 pub mod council;
 pub mod dead_man;

@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::actions::{self, Action, ActionRule, Lane};
 use super::admission::Way;
+use super::check;
 use super::sealing;
 use super::services;
 use super::state::State;
@@ -28,6 +29,7 @@ use crate::wire::ids::Principal;
 use crate::wire::market::UpdateMarket;
 use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder, TightenStop};
 use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
+use crate::wire::requests::CheckRequest;
 use crate::wire::services::{AddService, NameService, SetCredential};
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
@@ -203,6 +205,8 @@ pub enum Payload {
     Fills(ListFills),
     /// `market.get`.
     Market(GetMarket),
+    /// `request.check`.
+    Check(Box<CheckRequest>),
     /// `council.request`.
     Council(Box<CouncilRequest>),
     /// `council.verdict`.
@@ -360,6 +364,17 @@ fn read_payload(rule: &ActionRule, text: &str) -> Result<Payload, String> {
         Action::OrdersList => read::<Empty>(text).map(|Empty {}| Payload::Orders)?,
         Action::FillsList => Payload::Fills(read(text)?),
         Action::MarketGet => Payload::Market(read(text)?),
+        Action::RequestCheck => {
+            let asked: CheckRequest = read(text)?;
+            if !check::is_checked(&asked.action) {
+                let known: Vec<&str> = check::checked().collect();
+                return Err(format!(
+                    "`action` is none of those that can be asked about: {}",
+                    known.join(", ")
+                ));
+            }
+            Payload::Check(Box::new(asked))
+        }
         Action::CouncilRequest => {
             let request: CouncilRequest = read(text)?;
             request.validate()?;
