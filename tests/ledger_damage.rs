@@ -3,9 +3,8 @@
 //! later key can seal again (CVE-2023-31439), one flipped bit that ended CT log Yeti 2022, and recovery
 //! that takes a flipped bit in the middle for a torn tail and drops every answer behind it.
 //!
-//! The default run flips every bit of a small log with its checkpoint, every bit of the last batch and one
-//! bit of each byte before it without; `cargo test --test ledger_damage -- --ignored` flips every bit of the
-//! other cases too, and of three segments.
+//! The default run flips one bit of each byte of a small log, and every bit of its last batch, with its checkpoint and
+//! without; `cargo test --test ledger_damage -- --ignored` flips every bit, and those of three segments.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -97,12 +96,12 @@ fn check_flips(files: &Files, number: u32, known_end: usize, cases: &[(usize, u8
 }
 
 #[test]
-fn every_bit_of_a_log_with_its_checkpoint() {
+fn bits_of_a_log_with_its_checkpoint() {
     let (_place, files, _) = small();
     assert!(files.verifies());
     let length = files.segment(1).len();
-    let checked = check_flips(&files, 1, length, &every_bit(0..length), true);
-    assert!(checked > 80_000, "{checked}");
+    let checked = check_flips(&files, 1, length, &one_bit_each(0..length), true);
+    assert!(checked > 10_000, "{checked}");
 }
 
 /// Without the newest checkpoint the last batch has only its seal: damage there is at best told from a torn
@@ -123,15 +122,20 @@ fn bits_of_a_log_without_its_newest_checkpoint() {
         // The last batch, and the seal before it: what stands between acknowledged and torn.
         let last = ends[ends.len() - 2];
         let mut cases = one_bit_each(0..last - 330);
-        cases.extend(every_bit(last - 330..length));
+        cases.extend(every_bit(last - 330..last + 100));
+        cases.extend(one_bit_each(last + 100..length - 400));
+        cases.extend(every_bit(length - 400..length));
         cases
     });
-    assert!(checked > 50_000, "{checked}");
+    assert!(checked > 20_000, "{checked}");
 }
 
 #[test]
-#[ignore = "minutes; every bit without a checkpoint, and of three segments"]
+#[ignore = "minutes; every bit with and without a checkpoint, and of three segments"]
 fn every_bit_of_everything() {
+    let (_place, files, _) = small();
+    let length = files.segment(1).len();
+    check_flips(&files, 1, length, &every_bit(0..length), true);
     check_without_newest_checkpoint(|_, length| every_bit(0..length));
     let files = three_segments();
     for number in 1..=3 {

@@ -1,4 +1,4 @@
-//! Homes whose agents may send as much as they like: how much that may be is for `tests/rates.rs`.
+//! Homes whose agents may send as much as they like: how much that may be is for `tests/home/rates.rs`.
 
 use std::fs;
 use std::path::Path;
