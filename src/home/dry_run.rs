@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use serde_json::value::RawValue;
+
 use super::batch::blob;
 use super::decided::earlier;
 use super::open::{HomeError, Seams};
@@ -11,7 +13,7 @@ use super::sealed::recognise;
 use crate::admission::lineage::{Lineage, Query};
 use crate::gate::decide::{FILLS_MAX, needs};
 use crate::gate::prepare::{Authentic, Keyring as _, Origin, Unverified};
-use crate::gate::record::{Decision, Event, Record};
+use crate::gate::record::{Decision, Event, Record, Status};
 use crate::gate::sealing::is_sealed;
 use crate::gate::{Change, Delivery, Lookups, Prepared, council, decide, prepare};
 use crate::host::keyring::{CachedKeyring, SqliteKeyring};
@@ -20,7 +22,7 @@ use crate::rules::Rulebook;
 use crate::rules::load::HALT_FILE;
 use crate::state::fold::{Outstanding, fold};
 use crate::trading::venue::paper;
-use crate::wire::answer::Answer;
+use crate::wire::answer::{Answer, AnswerStatus};
 use crate::wire::envelope::Envelope;
 use crate::wire::time::Time;
 
@@ -45,6 +47,18 @@ pub struct Tried {
     pub answer: Answer,
     /// What stands in the way of saying more, for people.
     pub remarks: Vec<String>,
+}
+
+/// Stands for the answer of a request that would begin something outside: what came of it nobody can say.
+fn begun(decision: &Decision) -> Answer {
+    Answer {
+        request_id: decision.request_id.clone().unwrap_or_default(),
+        timestamp: decision.timestamp,
+        status: AnswerStatus::Success,
+        data: RawValue::from_string(r#"{"would_be":"pending"}"#.to_owned()).ok(),
+        error: None,
+        audit_ref: decision.id.clone(),
+    }
 }
 
 /// A home as its next batch would find it.
@@ -161,6 +175,12 @@ impl Trial {
                     }
                     _ => return Err(lost(format!("line {seq} is no decision"))),
                 }
+            }
+            None if decided.decision.status == Status::Pending => {
+                remarks.push(
+                    "an adapter would be asked to do it, and its answer would be the answer".to_owned(),
+                );
+                begun(&decided.decision)
             }
             None => {
                 let digest = decided.decision.data_blob.clone();

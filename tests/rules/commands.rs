@@ -477,6 +477,29 @@ fn a_dry_run_is_answered_as_the_request_would_be_and_leaves_nothing() {
     assert_eq!((exit, &dry["requestId"]), (1, &"big".into()));
 }
 
+/// It was told as a storage failure, because an action that begins has no answer yet.
+#[test]
+fn a_dry_run_of_an_outgoing_action_says_that_it_would_begin_and_has_nothing_done() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let principals = fs::read_to_string(home.join("rules/principals.yaml")).unwrap();
+    let granted = principals.replacen("name: trend-bot", "name: trend-bot\n    actions: [email.send]", 1);
+    fs::write(home.join("rules/principals.yaml"), granted).unwrap();
+    let adapters = "adapters:\n  - {actions: [email.send], adapter: exec, command: {program: touch, args: [ran], time_limit_s: 9, output_bytes_max: 9}}\n";
+    fs::write(home.join("rules/gateway.yaml"), adapters).unwrap();
+    succeed(
+        &home,
+        &["services", "add", "mail", "smtp.example.com", "--protocol", "smtp", "--action", "email.send"],
+    );
+    succeed(&home, &["run", "--until-idle"]);
+    let file = scratch.beside("r.json");
+    let mail = r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#;
+    fs::write(&file, scratch.request("mail", "email.send", mail)).unwrap();
+    let (exit, told) = dry(&scratch, &[file.to_str().unwrap()]);
+    assert_eq!((exit, &told["status"], &told["data"]["would_be"]), (0, &"success".into(), &"pending".into()));
+    assert!(!home.join("ran").exists(), "an adapter ran");
+}
+
 #[test]
 fn a_dry_run_takes_requests_that_nobody_signed() {
     let scratch = Scratch::with_prices();
