@@ -1,27 +1,64 @@
-//! `spoolgate man`: man pages of all commands.
+//! `spoolgate man`: man pages of all commands, and the reference of the command line for docs/.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use clap::CommandFactory;
+use anyhow::{Context as _, Result, bail};
+use clap::{Command, CommandFactory as _};
 use spoolgate::wire::code::Exit;
 
 use super::output::Output;
 
 /// Man pages of all commands.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:\n  spoolgate man ~/.local/share/man/man1")]
+#[command(
+    after_help = "Examples:\n  spoolgate man ~/.local/share/man/man1\n  spoolgate man --markdown | head -n 40\n\nWith ~/.local/share/man in the man path, `man spoolgate-audit-verify` shows the page of `spoolgate audit verify`."
+)]
 pub struct Args {
     /// The folder that they are written to; it is made where it is missing.
-    dir: PathBuf,
+    #[arg(required_unless_present = "markdown", conflicts_with = "markdown")]
+    dir: Option<PathBuf>,
+    /// Print the help of all commands as one Markdown page instead.
+    #[arg(long)]
+    markdown: bool,
 }
+
+/// Columns of help in the reference: that of a page, whatever terminal it is made on.
+const COLUMNS: usize = 100;
 
 /// Runs the command.
 pub fn run(args: &Args, output: &Output) -> Result<Exit> {
-    let dir = &args.dir;
+    if args.markdown {
+        output.raw(markdown()?.as_bytes())?;
+        return Ok(Exit::Success);
+    }
+    let Some(dir) = &args.dir else { bail!("name a folder for the man pages, or say --markdown") };
     std::fs::create_dir_all(dir).with_context(|| format!("folder `{}`", dir.display()))?;
     clap_mangen::generate_to(super::Cli::command(), dir)
         .with_context(|| format!("folder `{}`", dir.display()))?;
-    output.line(&format!("man pages in {}", dir.display()))?;
+    output.line(&format!("man pages in {}", super::output::plain(&dir.display().to_string())))?;
     Ok(Exit::Success)
+}
+
+/// docs/reference/cli.md.
+fn markdown() -> Result<String> {
+    let mut page = String::from(
+        "# Command line\n\nThe help of every command, made by `spoolgate man --markdown`. `--home` and `--format` go with all of them.\n",
+    );
+    write_command(&mut page, super::Cli::command(), "spoolgate")?;
+    Ok(page)
+}
+
+/// The commands below are taken before this one is built, or each would list the options of all.
+fn write_command(page: &mut String, command: Command, name: &str) -> Result<()> {
+    let below: Vec<Command> = command.get_subcommands().cloned().collect();
+    let mut command = command.term_width(COLUMNS).bin_name(name).disable_help_subcommand(true);
+    let help = command.render_long_help().to_string();
+    let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
+    writeln!(page, "\n## {name}\n\n```text\n{}\n```", lines.join("\n").trim_end())?;
+    for sub in below {
+        let name = format!("{name} {}", sub.get_name());
+        write_command(page, sub, &name)?;
+    }
+    Ok(())
 }
