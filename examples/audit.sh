@@ -10,7 +10,7 @@
 # Shows, one after the other, and ends at the first that fails with exit code 1:
 #   1  every line names the one before it, every seal the root of all before it           (verify_ledger.py)
 #   2  size and root, by a second program of twenty lines                                  (verify_chain.py)
-#   3  the ledger's checkpoint is that size and root, signed by VKEY                       (openssl)
+#   3  the ledger's checkpoint, a size and root that step 1 has seen, is signed by VKEY    (openssl)
 #   4  the earlier CHECKPOINT is signed by VKEY, and the root of its size lies on this log: nothing before it was rewritten
 #   5  each RECEIPT is signed by VKEY, and its line stands in this ledger, byte for byte   (check_receipt.py)
 # What it cannot show: a tail that was cut since the last checkpoint you hold. It reads plain segments whose batches are all
@@ -63,8 +63,9 @@ now=$(echo "$told" | sed -n '2,3p' | tr '\n' ' ')
 echo "2 root        ${now% }"
 
 told=$(note "$audit/checkpoint" 2>&1) || fail "the checkpoint $told"
-[ "$told " = "$now" ] || fail "the checkpoint says $told, the ledger's last seal ${now% }"
-echo "3 checkpoint  signed by $vkey"
+# That it is the size and root of a seal was part of step 1; beside a running gate it may be one of the last few.
+size=${told%% *}
+echo "3 checkpoint  $size lines, signed by $vkey; $((${now%% *} - size)) after them are not signed for by it"
 
 if [ -n "$checkpoint" ]; then
     told=$(note "$checkpoint" 2>&1) || fail "$checkpoint $told"
