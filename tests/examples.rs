@@ -430,6 +430,12 @@ fn an_auditor_needs_the_ledger_and_a_key() {
     fresh();
     refuses("is of another log", &copy, theirs["log_key"].as_str().unwrap(), &early);
     refuses("is of another log", &copy, vkey, &other.home().join("audit/checkpoint"));
+    // What the key did not sign, under a signature that it made.
+    let forged = scratch.beside("forged");
+    let told = fs::read_to_string(&early).unwrap();
+    let size = told.lines().nth(1).unwrap();
+    fs::write(&forged, told.replacen(&format!("\n{size}\n"), "\n1\n", 1)).unwrap();
+    refuses("VKEY did not make", &copy, vkey, &forged);
     change("5000", "9000");
     refuses("not consistent", &copy, vkey, &early);
     // Cut at a seal it is consistent: the checkpoint in it tells.
