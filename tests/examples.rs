@@ -84,8 +84,7 @@ fn the_agent_corrects_itself_tightens_and_leaves() {
     assert!(orders.iter().all(|order| order.source.as_deref() == Some("trend-bot")));
     // Each entry that was too large is followed by one of exactly what would have passed, to the agent's lot.
     let mut corrected = 0;
-    for pair in orders.windows(2) {
-        let [first, second] = pair else { unreachable!() };
+    for (first, second) in orders.iter().zip(orders.iter().skip(1)) {
         let Some(room) = first.headroom.as_ref().filter(|_| first.metadata.code.is_some()) else { continue };
         let (asked, most) = (second.size.unwrap(), room.max_size);
         assert!(asked <= most, "{asked} was asked for where {most} would pass");

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{PROGRAM, Scratch, Sent, show, spoolgate};
 
 /// Work of so long shows something for certain: it draws from 300 ms on.
-const LONG: Duration = Duration::from_millis(700);
+const LONG: Duration = Duration::from_millis(600);
 /// Clears the line that a bar stood on.
 const CLEARS: &str = "\u{1b}[2K";
 
@@ -81,7 +81,7 @@ fn long_work_shows_on_a_terminal_how_far_it_is_and_nowhere_else() {
     let mut shown = None;
     let mut count = 0;
     for round in 0..6 {
-        count = 300 << round;
+        count = 450 << round;
         fill(&scratch, round, count);
         let (told, took) = on_terminal(&scratch, &[], &["run", "--until-idle", "--batch", "4"]);
         if took >= LONG {
