@@ -1,5 +1,5 @@
-//! Every script of `examples/` as its reader runs it: in a scratch folder, with the program on `PATH`, and judged by what
-//! the ledger says afterwards. What no test here runs is run by the test that `examples/README.md` names.
+//! Every script of `examples/` as its reader runs it: in a scratch folder, with the program on `PATH`, and judged
+//! by what the ledger says afterwards. What no test here runs is run by the test that `examples/README.md` names.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what was skipped")]

@@ -1,4 +1,4 @@
-//! Long work shows on a terminal how far it is, and nothing of it anywhere else. A terminal is made by `script`.
+//! Long work shows on a terminal how far it is, and nothing of it anywhere else. `script` makes the terminal.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 #![allow(clippy::print_stdout, reason = "what was skipped")]

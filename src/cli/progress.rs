@@ -1,8 +1,8 @@
 //! Progress of long work: a bar or a counter on standard error, for whoever sits at a terminal.
 //!
-//! Nothing is written where standard error is no terminal or a dumb one, where programs read the output, or for work that
-//! is over at once. What is drawn has no colour, so `NO_COLOR` has nothing to ask for. The library knows none of this: it
-//! calls back once a batch, or once a piece of the log.
+//! Nothing is written where standard error is no terminal or a dumb one, where programs read the output, or for
+//! work that is over at once. What is drawn has no colour, so `NO_COLOR` has nothing to ask for. The library knows
+//! none of this: it calls back once a batch, or once a piece of the log.
 
 use std::fs;
 use std::io::{self, IsTerminal};

@@ -333,7 +333,8 @@ impl Home {
         Home::open_for(root, seams, Hold::Long, &mut |_| {})
     }
 
-    /// The same, and `progress` hears after each batch that the index does not know yet how many bytes of lines were read.
+    /// The same, and `progress` hears after each batch that the index does not know yet how many bytes of lines
+    /// were read.
     ///
     /// # Errors
     /// [`HomeError`].
