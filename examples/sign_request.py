@@ -63,8 +63,9 @@ def main(arguments):
     sys.stdout.buffer.write(envelope.encode())
 
 
-try:
-    main(sys.argv[1:])
-except (OSError, ValueError, KeyError, TypeError) as error:
-    print(error, file=sys.stderr)
-    sys.exit(2)
+if __name__ == "__main__":
+    try:
+        main(sys.argv[1:])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)

@@ -3,7 +3,7 @@
 # This one approves nothing that comes without a test: it looks for added lines in files named like tests.
 #
 # In council/roles.yaml, at the role it answers for:
-#     command: {program: examples/roles/code_auditor.sh, args: [], time_limit_s: 60, output_bytes_max: 65536}
+#     command: {program: roles/code_auditor.sh, args: [], time_limit_s: 60, output_bytes_max: 65536}
 set -eu
 
 brief=$(cat)

@@ -5,7 +5,7 @@ It reads the figures out of the quoted proposal and holds them against limits of
 says is quoted evidence and not obeyed.
 
 In council/roles.yaml, at the role it answers for:
-    command: {program: examples/roles/risk_officer.py, args: ["--max-drawdown", "10"], time_limit_s: 60, output_bytes_max: 65536}
+    command: {program: roles/risk_officer.py, args: ["--max-drawdown", "10"], time_limit_s: 60, output_bytes_max: 65536}
 """
 
 import argparse

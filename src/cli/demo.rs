@@ -280,7 +280,7 @@ impl Demo {
         let fills = home.store().fills_since(Time::EPOCH, usize::MAX)?;
         drop(home);
         let options = Options { strict: true, threads: 2, ..Options::default() };
-        let report = audit::verify_folder(&root.join("audit"), &options, false)?;
+        let report = audit::verify_folder(&root.join("audit"), &options, output)?;
         let seams = Seams {
             disk: Arc::new(RealDisk::open(&root)?),
             clock: clock as Arc<dyn Clock>,

@@ -17,6 +17,7 @@ use spoolgate::wire::signing::sha256_hex;
 use spoolgate::wire::time::Time;
 
 use super::output::Output;
+use super::progress::Progress;
 use super::{funding, handover, market_show};
 
 /// Rows in one request: what one decision can take without its lines growing too large.
@@ -147,6 +148,7 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let file_sha256 = sha256_hex(&bytes);
     let file_name: String = name.chars().take(60).collect();
+    let progress = Progress::of(output, "rows", u64::try_from(rows.len()).unwrap_or(u64::MAX));
     for part in rows.chunks(ROWS_PER_REQUEST) {
         let blob = market::write_blob(part);
         let digest = sha256_hex(blob.as_bytes());
@@ -170,6 +172,7 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         if exit != Exit::Success {
             return Ok(exit);
         }
+        progress.more(part.len());
     }
     Ok(Exit::Success)
 }

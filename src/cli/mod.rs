@@ -30,6 +30,7 @@ mod man;
 mod market;
 mod market_show;
 mod output;
+mod progress;
 mod proposals;
 mod rebuild;
 mod report;

@@ -11,6 +11,8 @@ use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
 use spoolgate::wire::code::{Code, Exit};
 
+use super::progress::{aside, aside_of_output};
+
 /// What an error of writing there begins with.
 const STDOUT: &str = "standard output; what was asked for may be done all the same";
 
@@ -106,21 +108,19 @@ impl Output {
     pub fn line(&self, text: &str) -> Result<()> {
         let text = if self.is_json() { Cow::Owned(plain_json(text)) } else { Cow::Borrowed(text) };
         // One write: text and line feed apart would be two where the text ends in none.
-        io::stdout().write_all(format!("{text}\n").as_bytes()).context(STDOUT)
+        aside_of_output(|| io::stdout().write_all(format!("{text}\n").as_bytes())).context(STDOUT)
     }
 
     /// An answer on standard output: its bytes, but for what a terminal would obey.
     pub fn raw(&self, bytes: &[u8]) -> Result<()> {
-        let mut out = io::stdout();
         let text = std::str::from_utf8(bytes).map(plain_json);
-        let bytes = text.as_deref().map_or(bytes, str::as_bytes);
-        out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
+        self.exact(text.as_deref().map_or(bytes, str::as_bytes))
     }
 
     /// Bytes on standard output as they are, for other programs.
     pub fn exact(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout();
-        out.write_all(bytes).and_then(|()| out.flush()).context(STDOUT)
+        aside_of_output(|| out.write_all(bytes).and_then(|()| out.flush())).context(STDOUT)
     }
 
     /// A JSON value on a line of its own.
@@ -131,7 +131,7 @@ impl Output {
     /// A line for people on standard error: progress and remarks that are no result.
     pub fn remark(&self, text: &str) {
         // With standard error closed there is nobody to tell.
-        let _ = writeln!(io::stderr(), "{}", plain(text));
+        let _ = aside(|| writeln!(io::stderr(), "{}", plain(text)));
     }
 
     /// An error: in words, or as JSON where programs read.

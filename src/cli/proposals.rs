@@ -8,6 +8,7 @@ use spoolgate::gate::proposals::{Proposed, diff, pending_file};
 use spoolgate::home::read::{View, real_seams};
 use spoolgate::home::rehearsal::{LINES, Rehearsal, rehearse};
 use spoolgate::host::clock::{Clock, SystemClock};
+use spoolgate::ledger::segment;
 use spoolgate::rules::rule::RuleStatus;
 use spoolgate::state::proposals::{ProposalRow, Standing};
 use spoolgate::wire::answer::Answer;
@@ -19,6 +20,7 @@ use spoolgate::wire::sshsig::{Signed, Signers};
 use super::handover::{self, Person};
 use super::look;
 use super::output::Output;
+use super::progress::{Progress, log_bytes};
 
 /// The commands.
 #[derive(clap::Subcommand)]
@@ -243,10 +245,10 @@ fn replayed(
         }
     };
     let seams = real_seams(home)?;
-    let bar = super::rules::progress::bar(home);
+    let progress = Progress::bytes(output, "replaying", log_bytes(&home.join(segment::AUDIT_DIR)));
     let until = row.record.unwrap_or(row.seq);
-    let done = rehearse(home, &seams, (&before, &after), (until, lines), &mut |read| bar.set_position(read));
-    bar.finish_and_clear();
+    let done = rehearse(home, &seams, (&before, &after), (until, lines), &mut |read| progress.at(read));
+    drop(progress);
     Ok(Some(done?))
 }
 

@@ -5,13 +5,17 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate::home::Home;
 use spoolgate::home::read::real_seams;
+use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
 
 use super::output::Output;
+use super::progress::{Progress, log_bytes};
 
 /// Runs the command.
 pub fn run(home: &Path, output: &Output) -> Result<Exit> {
-    let (mut again, same) = Home::rebuild(home, real_seams(home)?)?;
+    let progress = Progress::bytes(output, "folding", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let (mut again, same) = Home::rebuild_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
+    drop(progress);
     again.save_snapshot()?;
     let position = again.position();
     if output.is_json() {

@@ -17,6 +17,7 @@ use spoolgate::wire::code::Exit;
 
 use super::look;
 use super::output::{Output, plain};
+use super::progress::Progress;
 
 /// Decide what is in the spool, then end.
 #[derive(clap::Args)]
@@ -57,7 +58,9 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
 
 /// Opens a home and says what recovery found.
 pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
-    let mut open = Home::open(home, real_seams(home)?)?;
+    let progress = Progress::count_bytes(output, "catching up with the ledger");
+    let mut open = Home::open_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
+    drop(progress);
     if open.index_was_elsewhere {
         output.remark(
             "state.db spoke of lines that this ledger does not have, or was damaged: if no older copy was restored, \
@@ -123,11 +126,15 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     args.batches.limit(&mut open);
     open.note(Record::Start, "a run started");
     let mut failed = Ok(());
-    open.until_idle(false, &stop, &mut |outcomes| {
+    let progress = Progress::count(output, "requests decided");
+    let drained = open.until_idle(false, &stop, &mut |outcomes| {
+        progress.more(outcomes.len());
         if failed.is_ok() {
             failed = report(output, outcomes);
         }
-    })?;
+    });
+    drop(progress);
+    drained?;
     open.finish_within("the run ended in order", &stop)?;
     failed?;
     Ok(Exit::Success)

@@ -330,7 +330,16 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn open(root: &Path, seams: Seams) -> Result<Home, HomeError> {
-        Home::open_for(root, seams, Hold::Long)
+        Home::open_for(root, seams, Hold::Long, &mut |_| {})
+    }
+
+    /// The same, and `progress` hears after each batch that the index does not know yet how many bytes of lines
+    /// were read.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn open_telling(root: &Path, seams: Seams, progress: &mut dyn FnMut(u64)) -> Result<Home, HomeError> {
+        Home::open_for(root, seams, Hold::Long, progress)
     }
 
     /// The same for a command that decides one request and ends.
@@ -338,13 +347,18 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn open_briefly(root: &Path, seams: Seams) -> Result<Home, HomeError> {
-        Home::open_for(root, seams, Hold::Brief)
+        Home::open_for(root, seams, Hold::Brief, &mut |_| {})
     }
 
-    fn open_for(root: &Path, seams: Seams, hold: Hold) -> Result<Home, HomeError> {
+    fn open_for(
+        root: &Path,
+        seams: Seams,
+        hold: Hold,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Home, HomeError> {
         let (lock, genesis) = Home::lock(root, &seams)?;
         super::pruning::demand_state(root, seams.disk.as_ref())?;
-        Home::assemble(root, seams, Home::parts(root, lock, hold)?, &genesis.origin)
+        Home::assemble_telling(root, seams, Home::parts(root, lock, hold)?, &genesis.origin, progress)
     }
 
     /// Takes the lock and makes the folders that are missing.
@@ -377,10 +391,20 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn assemble(root: &Path, seams: Seams, parts: Parts, origin: &str) -> Result<Home, HomeError> {
+        Home::assemble_telling(root, seams, parts, origin, &mut |_| {})
+    }
+
+    fn assemble_telling(
+        root: &Path,
+        seams: Seams,
+        parts: Parts,
+        origin: &str,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Home, HomeError> {
         let Parts { rules, keyring, store, lock } = parts;
         let pairs = Pairs::of(&keyring)?;
         let mut heads = rollback::beside_index(seams.disk.as_ref(), &store)?;
-        let mut home = match roll_forward(&seams, &store, origin, &pairs, heads.clone(), true) {
+        let mut home = match roll_forward((&seams, &store), origin, &pairs, heads.clone(), true, progress) {
             // That lines do not fit the snapshot is told of the ledger only if they do not fit each other.
             Err(
                 HomeError::Ledger(LedgerError::NotOnLog)
@@ -390,7 +414,7 @@ impl Home {
                 super::pruning::demand_contents(seams.disk.as_ref())?;
                 // An index that was at a head of this log which the log does not have is not made again over it.
                 heads.extend(rollback::of_index(&store));
-                let forward = roll_forward(&seams, &store, origin, &pairs, heads, false)?;
+                let forward = roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
                 let mut home = Home::over(root, seams, Parts { rules, keyring, store, lock }, forward)?;
                 home.index_was_elsewhere = true;
                 home
@@ -404,8 +428,8 @@ impl Home {
             Err(HomeError::Store(StoreError::Damaged(_))) => {
                 let Home { root, seams, keyring, store, rules, events, found, _lock: lock, .. } = home;
                 super::pruning::demand_contents(seams.disk.as_ref())?;
-                let forward =
-                    roll_forward(&seams, &store, origin, &pairs, rollback::of_index(&store), false)?;
+                let heads = rollback::of_index(&store);
+                let forward = roll_forward((&seams, &store), origin, &pairs, heads, false, progress)?;
                 let parts = Parts { rules, keyring: keyring.into_inner(), store, lock };
                 home = Home::over(&root, seams, parts, forward)?;
                 home.events = events;
@@ -667,16 +691,16 @@ impl Home {
 
 /// Opens the ledger and folds what the snapshot does not hold yet.
 fn roll_forward(
-    seams: &Seams,
-    store: &Store,
+    (seams, store): (&Seams, &Store),
     origin: &str,
     pairs: &Pairs,
     remembered: Vec<Remembered>,
     use_snapshot: bool,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     // Reading is part of it: each read outside of a transaction locks and unlocks the index anew.
     store.begin()?;
-    match roll_forward_within(seams, store, origin, pairs, remembered, use_snapshot) {
+    match roll_forward_within((seams, store), origin, pairs, remembered, use_snapshot, progress) {
         Ok(forward) => {
             store.commit()?;
             Ok(forward)
@@ -689,12 +713,12 @@ fn roll_forward(
 }
 
 fn roll_forward_within(
-    seams: &Seams,
-    store: &Store,
+    (seams, store): (&Seams, &Store),
     origin: &str,
     pairs: &Pairs,
     remembered: Vec<Remembered>,
     use_snapshot: bool,
+    progress: &mut dyn FnMut(u64),
 ) -> Result<(Ledger, Found, Folded), HomeError> {
     if !use_snapshot {
         store.clear_within()?;
@@ -720,7 +744,14 @@ fn roll_forward_within(
     };
     let known = pairs.known(origin, Heads { remembered, given_up: state.given_up.clone() })?;
     let mut folded = Folded::from(state, outstanding);
-    let opened = recover::open(Arc::clone(&seams.disk), known, anchor, &mut |line| folded.line(store, line));
+    let mut bytes: u64 = 0;
+    let opened = recover::open(Arc::clone(&seams.disk), known, anchor, &mut |line| {
+        bytes = bytes.saturating_add(line.length).saturating_add(1);
+        if line.kind == "seal" {
+            progress(bytes);
+        }
+        folded.line(store, line)
+    });
     let (ledger, found) = match opened {
         Ok(opened) => opened,
         Err(error) => return Err(folded.failure.take().unwrap_or(HomeError::Ledger(error))),
@@ -738,6 +769,18 @@ impl Home {
     /// # Errors
     /// [`HomeError`].
     pub fn rebuild(root: &Path, seams: Seams) -> Result<(Home, bool), HomeError> {
+        Home::rebuild_telling(root, seams, &mut |_| {})
+    }
+
+    /// The same, and `progress` hears after each batch how many bytes of lines were read.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn rebuild_telling(
+        root: &Path,
+        seams: Seams,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(Home, bool), HomeError> {
         let path = root.join(STATE_FILE);
         // One lock throughout: a gate that came in between would go on with an index that is removed under it.
         let (lock, genesis) = Home::lock(root, &seams)?;
@@ -756,7 +799,8 @@ impl Home {
             None
         };
         Store::remove(root).map_err(|source| HomeError::disk(&path, source))?;
-        let again = Home::assemble(root, seams, Home::parts(root, lock, Hold::Long)?, &genesis.origin)?;
+        let parts = Home::parts(root, lock, Hold::Long)?;
+        let again = Home::assemble_telling(root, seams, parts, &genesis.origin, progress)?;
         let after = (again.state.clone(), again.outstanding.clone(), again.store.dump()?);
         let same = before.is_some_and(|before| before == after);
         Ok((again, same))

@@ -124,7 +124,7 @@ pub struct Problem {
 /// Name of the newest checkpoint in the log's folder.
 pub const CHECKPOINT_NAME: &str = "checkpoint";
 
-/// Verifies the log in `dir`. `progress` hears how many bytes are done.
+/// Verifies the log in `dir`. `progress` hears after each piece of a segment how many bytes are done.
 ///
 /// # Errors
 /// A message where the log cannot be read at all; everything else is in the report.
@@ -143,7 +143,7 @@ pub fn verify(
         LedgerError::Corrupt(corruption) => format!("`{}`: {}", corruption.file, corruption.why),
         other => other.to_string(),
     })?;
-    let mut walk = Walk::new(options);
+    let mut walk = Walk::new(options, progress);
     walk.remembered = options.heads.iter().map(|(_, text)| text.as_str()).filter_map(size_told).collect();
     walk.remembered.extend(newest.iter().filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)));
     let sums = walk.sums(disk, dir, kept.len());
@@ -228,6 +228,7 @@ fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, Stri
 
 struct Walk<'a> {
     options: &'a Options,
+    progress: &'a dyn Fn(u64),
     keys: Timeline,
     frontier: Frontier,
     head: Hash,
@@ -251,9 +252,10 @@ struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    fn new(options: &'a Options) -> Walk<'a> {
+    fn new(options: &'a Options, progress: &'a dyn Fn(u64)) -> Walk<'a> {
         Walk {
             options,
+            progress,
             keys: Timeline::default(),
             frontier: Frontier::default(),
             head: Hash::ZERO,
@@ -459,7 +461,9 @@ impl<'a> Walk<'a> {
         };
         let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
         let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
-            self.join(&mut joined, piece?)
+            self.join(&mut joined, piece?)?;
+            (self.progress)(self.bytes.saturating_add(joined.lines_to));
+            Ok(())
         });
         if self.options.chain {
             // Links are all that is asked for: a batch that is not sealed has them too.

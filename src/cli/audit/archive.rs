@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use anyhow::Result;
-use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::home::read::real_seams;
 use spoolgate::ledger::archive::{self, Archived};
@@ -11,9 +10,7 @@ use spoolgate::ledger::{recover, segment};
 use spoolgate::wire::code::Exit;
 
 use crate::cli::output::Output;
-
-/// Bytes from which on there is a bar: less takes no time.
-const BAR_BYTES_MIN: u64 = 8 * 1024 * 1024;
+use crate::cli::progress::Progress;
 
 /// Which segments.
 #[derive(clap::Args)]
@@ -36,22 +33,19 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     for number in &due {
         total = total.saturating_add(disk.stat(&segment::path(*number))?.map_or(0, |stat| stat.size));
     }
-    let bar = if total > BAR_BYTES_MIN { ProgressBar::new(total) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec} {eta}") {
-        bar.set_style(style);
-    }
+    let progress = Progress::bytes(output, "archiving", total);
     let mut done: Vec<Archived> = Vec::new();
     let mut before = 0_u64;
     for number in due {
         let one = archive::archive(disk.as_ref(), dir, number, &mut |bytes| {
-            bar.set_position(before.saturating_add(bytes));
+            progress.at(before.saturating_add(bytes));
         });
         let one = one.map_err(HomeError::Ledger)?;
         before = before.saturating_add(one.bytes);
         done.push(one);
     }
     let listed = archive::list_all(disk.as_ref(), dir).map_err(HomeError::Ledger)?.0.len();
-    bar.finish_and_clear();
+    drop(progress);
     if output.is_json() {
         output.json(&serde_json::json!({"archived": done, "listed": listed}))?;
         return Ok(Exit::Success);

@@ -14,6 +14,7 @@ use spoolgate::wire::code::Exit;
 use super::filter::{Filters, Place, tell_pruned};
 use super::receipts::replaceable;
 use crate::cli::output::{self, Format, Output};
+use crate::cli::progress::Progress;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 64 * 1024;
@@ -165,19 +166,26 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         Some(path) => Sink::File(Hidden::create(path, args.force, &args.place.folder(home))?),
         None => Sink::Stdout(output, Vec::new(), std::io::stdout().is_terminal()),
     };
+    let is_shown = matches!(&sink, Sink::Stdout(..)) && std::io::stdout().is_terminal();
     let is_csv = matches!(args.format, Format::Csv | Format::Table);
     if is_csv {
         sink.write(format!("{}\r\n", HEADER.join(",")).as_bytes())?;
     }
+    let progress = Progress::count(output, "lines");
     let mut lines: u64 = 0;
     books.find(&args.filters.filter(), args.recent, &mut |line| -> Result<()> {
         lines = lines.saturating_add(1);
+        // Lines on a terminal are progress enough.
+        if !is_shown {
+            progress.at(lines);
+        }
         if is_csv {
             return sink.write(row(line)?.as_bytes());
         }
         let text = if sink.is_terminal() { output::plain_json(&line.text) } else { line.text.clone() };
         sink.write(format!("{text}\n").as_bytes())
     })?;
+    drop(progress);
     sink.finish()?;
     if let Some(path) = &args.out {
         output.remark(&format!("{lines} lines are in `{}`", path.display()));

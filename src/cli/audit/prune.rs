@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use indicatif::ProgressBar;
 use spoolgate::home::Home;
 use spoolgate::home::pruning::UpTo;
 use spoolgate::home::read::real_seams;
@@ -15,6 +14,7 @@ use spoolgate::wire::code::Exit;
 
 use super::verify::{print_report, verify_folder};
 use crate::cli::output::Output;
+use crate::cli::progress::Progress;
 
 /// Which segments, and where their copies are.
 #[derive(clap::Args)]
@@ -49,7 +49,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     // Seals too, and the segments that stay: they vouch for what is about to go.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let report =
-        verify_folder(&home.join(segment::AUDIT_DIR), &Options { threads, ..Options::default() }, true)?;
+        verify_folder(&home.join(segment::AUDIT_DIR), &Options { threads, ..Options::default() }, output)?;
     if !report.ok {
         print_report(&report, output)?;
         return Ok(Exit::LedgerCorrupt);
@@ -65,13 +65,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         None => None,
     };
-    let bar = ProgressBar::new_spinner();
+    let progress = Progress::count(output, "segments checked");
     let copies = copies.as_ref().map(|copies| copies as &dyn Disk);
-    let pruned = Home::prune(home, seams, up_to, copies, !args.yes, &mut |done| {
-        bar.set_message(format!("{done} segments checked"));
-        bar.tick();
-    })?;
-    bar.finish_and_clear();
+    let pruned = Home::prune(home, seams, up_to, copies, !args.yes, &mut |done| progress.at(done))?;
+    drop(progress);
     if output.is_json() {
         output.json(&serde_json::json!({"pruned": args.yes, "segments": pruned}))?;
         return Ok(Exit::Success);

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::home::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
 use spoolgate::host::real_disk::RealDisk;
@@ -14,6 +13,7 @@ use spoolgate::wire::code::Exit;
 use walkdir::WalkDir;
 
 use crate::cli::output::{self, Output};
+use crate::cli::progress::{Progress, log_bytes};
 
 /// What to replay, and how.
 #[derive(clap::Args)]
@@ -30,8 +30,6 @@ pub struct Args {
 
 /// Most threads unasked.
 const THREADS_DEFAULT_MAX: usize = 8;
-/// Bytes from which on there is a bar: less takes no time.
-const BAR_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
 /// Runs it.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
@@ -44,9 +42,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         threads: args.threads.map_or_else(cores, usize::from),
         answers: args.answers.as_deref().map(answer_files).transpose()?,
     };
-    let bar = bar(&dir);
-    let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| bar.set_position(done));
-    bar.finish_and_clear();
+    let progress = Progress::bytes(output, "replaying", log_bytes(&dir));
+    let report = replay(Arc::new(disk), Path::new(""), &options, &mut |done| progress.at(done));
+    drop(progress);
     let report = match report {
         Err(HomeError::NotAHome(_)) => return Err(HomeError::Record(no_log(&dir)).into()),
         report => report?,
@@ -74,19 +72,6 @@ fn answer_files(dir: &Path) -> Result<AnswerFiles> {
         }
     }
     Ok(files)
-}
-
-/// A bar over the bytes of the log, drawn on a terminal only.
-fn bar(dir: &Path) -> ProgressBar {
-    let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let logs =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(|name| name.starts_with("log-")));
-    let total: u64 = logs.filter_map(|entry| entry.metadata().ok()).map(|meta| meta.len()).sum();
-    let bar = if total > BAR_BYTES_MIN { ProgressBar::new(total) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec} {eta}") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn print(report: &Report, output: &Output) -> Result<()> {

@@ -1,10 +1,8 @@
 //! `audit verify`: the report for people.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use indicatif::{ProgressBar, ProgressStyle};
 use spoolgate::home::HomeError;
 use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::redacted::Sealed;
@@ -14,6 +12,7 @@ use spoolgate::wire::code::Exit;
 
 use super::receipts;
 use crate::cli::output::{self, Output};
+use crate::cli::progress::{Progress, log_bytes};
 
 /// What to verify, and with what.
 #[derive(clap::Args)]
@@ -60,37 +59,26 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     for head in &args.head {
         options.heads.push((head.display().to_string(), receipts::read_noted(head)?));
     }
-    let mut report = verify_folder(&dir, &options, true)?;
+    let mut report = verify_folder(&dir, &options, output)?;
     // Beside a running gate the last batch may be met half-written; damage stays.
     for _ in 0..LIVE_TRIES {
         if report.ok {
             break;
         }
         std::thread::sleep(std::time::Duration::from_millis(50));
-        report = verify_folder(&dir, &options, true)?;
+        report = verify_folder(&dir, &options, output)?;
     }
     print_report(&report, output)?;
     Ok(if report.ok { Exit::Success } else { Exit::LedgerCorrupt })
 }
 
 /// Verifies the ledger in a folder.
-pub fn verify_folder(dir: &Path, options: &Options, progress: bool) -> Result<Report> {
+pub fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<Report> {
     let disk = RealDisk::open(dir).with_context(|| {
         format!("audit folder `{}`; name a home with --home, or its audit folder", dir.display())
     })?;
-    let total: u64 = fs::read_dir(dir)?
-        .filter_map(|entry| entry.ok()?.metadata().ok())
-        .filter(fs::Metadata::is_file)
-        .map(|meta| meta.len())
-        .sum();
-    // Drawn on a terminal only, and not for what takes no time.
-    let bar =
-        if progress && total > 32 * 1024 * 1024 { ProgressBar::new(total) } else { ProgressBar::hidden() };
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {percent}% {bytes_per_sec}") {
-        bar.set_style(style);
-    }
-    let report = verify::verify(&disk, Path::new(""), options, &|done| bar.set_position(done));
-    bar.finish_and_clear();
+    let progress = Progress::bytes(output, "verifying", log_bytes(dir));
+    let report = verify::verify(&disk, Path::new(""), options, &|done| progress.at(done));
     report.map_err(|error| anyhow::anyhow!(HomeError::Record(error)))
 }
 

@@ -9,12 +9,14 @@ use spoolgate::gate::record::CheckRow;
 use spoolgate::home::HomeError;
 use spoolgate::home::backtest::{Flipped, Options, Report, Side, backtest};
 use spoolgate::home::read::real_seams;
+use spoolgate::ledger::segment;
 use spoolgate::rules::Rulebook;
 use spoolgate::rules::load::load;
 use spoolgate::wire::code::Exit;
 
-use super::progress;
+use super::time;
 use crate::cli::output::Output;
+use crate::cli::progress::{Progress, log_bytes};
 
 /// Decide every logged request again.
 #[derive(clap::Args)]
@@ -48,13 +50,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     };
     let options = Options {
         rules,
-        from: progress::time("from", args.from.as_deref())?,
-        to: progress::time("to", args.to.as_deref())?,
+        from: time("from", args.from.as_deref())?,
+        to: time("to", args.to.as_deref())?,
         flips: args.flips,
     };
-    let bar = progress::bar(home);
-    let report = backtest(home, &seams, &options, &mut |done| bar.set_position(done));
-    bar.finish_and_clear();
+    let progress = Progress::bytes(output, "deciding again", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let report = backtest(home, &seams, &options, &mut |done| progress.at(done));
+    drop(progress);
     let report = report?;
     if output.is_json() {
         output.json(&report)?;

@@ -8,13 +8,15 @@ use spoolgate::gate::efficacy::Against;
 use spoolgate::gate::fired::Effects;
 use spoolgate::home::efficacy::{Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy};
 use spoolgate::home::read::real_seams;
+use spoolgate::ledger::segment;
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::RuleId;
 
 use super::backtest::effects;
-use super::progress;
+use super::time;
 use crate::cli::output::Output;
+use crate::cli::progress::{Progress, log_bytes};
 
 /// What each rule has blocked, and what would have come of it.
 #[derive(clap::Args)]
@@ -41,13 +43,13 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let options = Options {
         rule: args.rule.as_deref().map(RuleId::parse).transpose().context("--rule")?,
-        from: progress::time("from", args.from.as_deref())?,
-        to: progress::time("to", args.to.as_deref())?,
+        from: time("from", args.from.as_deref())?,
+        to: time("to", args.to.as_deref())?,
         time_stop_minutes: args.time_stop_minutes,
     };
-    let bar = progress::bar(home);
-    let report = efficacy(home, &seams, &options, &mut |done| bar.set_position(done));
-    bar.finish_and_clear();
+    let progress = Progress::bytes(output, "looking back", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let report = efficacy(home, &seams, &options, &mut |done| progress.at(done));
+    drop(progress);
     let report = report?;
     if output.is_json() {
         output.json(&report)?;

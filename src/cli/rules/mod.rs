@@ -9,14 +9,14 @@ mod facts;
 mod fields;
 mod folder;
 mod lint;
-pub(super) mod progress;
 mod test;
 mod witness;
 
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use spoolgate::wire::code::Exit;
+use spoolgate::wire::time::Time;
 
 use super::output::Output;
 pub use folder::Folder;
@@ -51,4 +51,9 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         Command::Explain(args) => explain::run(home, args, output),
         Command::Diff(args) => diff::run(home, args, output),
     }
+}
+
+/// A time of the command line.
+fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
+    text.map(|text| Time::parse(text).with_context(|| format!("--{name}"))).transpose()
 }
