@@ -22,7 +22,19 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
 /// What a fence may hold.
 const LANGUAGES: [&str; 13] = [
-    "sh", "sh,ignore", "text", "json", "yaml", "toml", "sql", "rust", "python", "ini", "http", "mermaid", "console",
+    "sh",
+    "sh,ignore",
+    "text",
+    "json",
+    "yaml",
+    "toml",
+    "sql",
+    "rust",
+    "python",
+    "ini",
+    "http",
+    "mermaid",
+    "console",
 ];
 /// Programs besides this one that pages use; where one is missing, its page is told to be skipped.
 const TOOLS: [&str; 5] = ["python3", "jq", "git", "ssh-keygen", "sqlite3"];
@@ -170,7 +182,8 @@ fn run(page: &str, script: &str) -> Option<String> {
     let done = waiter.join().unwrap();
     let _ = ended.send(());
     let hung = watchdog.join().unwrap();
-    let told = format!("{}\n{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    let told =
+        format!("{}\n{}", String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     let tail: Vec<&str> = told.lines().rev().take(30).collect();
     let tail: Vec<&str> = tail.into_iter().rev().collect();
     (hung || !done.status.success()).then(|| format!("{page}: {}\n{}", done.status, tail.join("\n")))
@@ -211,8 +224,11 @@ fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
                 faults.push(format!("{page}:{}: the fence says `{}`", block.line - 1, block.language));
             }
             // The line before the fence and one blank line.
-            let before = lines[..block.line.saturating_sub(2)].iter().rev().find(|line| !line.trim().is_empty());
-            if block.language == "sh,ignore" && before.is_none_or(|line| line.starts_with('#') || line.starts_with("```")) {
+            let before =
+                lines[..block.line.saturating_sub(2)].iter().rev().find(|line| !line.trim().is_empty());
+            if block.language == "sh,ignore"
+                && before.is_none_or(|line| line.starts_with('#') || line.starts_with("```"))
+            {
                 faults.push(format!("{page}:{}: nothing says why this is not run", block.line - 1));
             }
         }
@@ -372,7 +388,8 @@ fn every_link_leads_somewhere() {
 #[test]
 fn the_book_names_every_page_and_nothing_else() {
     let summary = fs::read_to_string(Path::new(ROOT).join("docs/SUMMARY.md")).unwrap();
-    let named: BTreeSet<String> = links(&summary).into_iter().map(|(_, target)| format!("docs/{target}")).collect();
+    let named: BTreeSet<String> =
+        links(&summary).into_iter().map(|(_, target)| format!("docs/{target}")).collect();
     let there: BTreeSet<String> =
         pages().into_keys().filter(|page| page.starts_with("docs/") && page != "docs/SUMMARY.md").collect();
     assert_eq!(named, there);
