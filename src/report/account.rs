@@ -58,15 +58,15 @@ fn charts(history: &History) -> Markup {
                 }
                 (legend(&[("equity", "equity"), ("deposits", "deposits less withdrawals")]))
             }
-            div class="plot tall" {
+            div class="plot" {
                 (value_axis(&range))
-                div class="area" {
+                div class="area tall" {
                     (equity_svg(points, &range, &span))
                     (dot("last", span.from_left(last.time), range.from_top(last.equity.decimal())))
                 }
+                (drawdown(history, &span))
+                (time_axis(&span))
             }
-            (drawdown(history, &span))
-            (time_axis(&span))
             (points_table(history))
         }
     }
@@ -110,10 +110,10 @@ fn drawdown(history: &History, span: &Span) -> Markup {
     let range = Range::of(below.chain([Decimal::ZERO]));
     let Some(deepest) = history.deepest.filter(|point| point.drawdown.is_some_and(Amount::is_positive))
     else {
-        return html! { p class="note" { "No drawdown: behind every line equity stood at its peak." } };
+        return html! { p class="wide note" { "No drawdown: behind every line equity stood at its peak." } };
     };
     let Some(range) = range else {
-        return html! { p class="note" { "The drawdown is too deep to be drawn." } };
+        return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
     };
     let place = |point: &Point| {
         (
@@ -136,20 +136,20 @@ fn drawdown(history: &History, span: &Span) -> Markup {
     let description =
         format!("The deepest drawdown is {} behind line {}.", amount(deepest_down), deepest.line);
     html! {
-        h3 class="sub" { "Drawdown" }
-        p class="note" {
-            (told) " Peak less equity, where the peak is the gate's own: it looks after every row of prices, and moves with deposits "
-            "and withdrawals."
-        }
-        div class="plot low" {
-            (value_axis(&range))
-            div class="area" {
-                (svg("drawdown", "Drawdown over time", &description, &html! {
-                    (grid(&range, span))
-                    path class="down" d=(format!("{line}V{top}H{start}Z")) {}
-                }))
-                (dot("deepest", x, y))
+        div class="wide" {
+            h3 { "Drawdown" }
+            p class="note" {
+                (told) " It is peak less equity, where the peak is the gate's own: it looks after every row of prices, and moves with "
+                "deposits and withdrawals."
             }
+        }
+        (value_axis(&range))
+        div class="area low" {
+            (svg("drawdown", "Drawdown over time", &description, &html! {
+                (grid(&range, span))
+                path class="down" d=(format!("{line}V{top}H{start}Z")) {}
+            }))
+            (dot("deepest", x, y))
         }
     }
 }

@@ -116,7 +116,10 @@ fn seats(seats: &[SeatRow]) -> Markup {
             ]
         })
         .collect();
-    table("Seats", &[text("Seat"), text("Counts as"), text("Why no more")], &rows)
+    let columns = [text("Seat"), text("Counts as"), text("For less than it says because")];
+    // Without a single note the last column would be empty: rows are cut to the columns there are.
+    let has_notes = seats.iter().any(|seat| !seat.notes.is_empty());
+    table("Seats", columns.get(..if has_notes { 3 } else { 2 }).unwrap_or_default(), &rows)
 }
 
 fn listed(heading: &str, lines: &[String]) -> Markup {

@@ -114,7 +114,6 @@ fn tile(class: &str, name: &str, value: &Markup, note: &Markup) -> Markup {
 }
 
 fn tiles(figures: &Figures, told: &Told) -> Markup {
-    let portfolio = &told.portfolio;
     let total = &told.decisions.total;
     let open = waiting::count(told);
     let report = &figures.ledger;
@@ -132,8 +131,8 @@ fn tiles(figures: &Figures, told: &Told) -> Markup {
                 @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
             }))
             (tile(if open > 0 { "alert" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
-                (counted(u64::try_from(portfolio.positions.len()).unwrap_or(u64::MAX), "position", "positions")) ", "
-                (counted(u64::try_from(told.orders.len()).unwrap_or(u64::MAX), "open order", "open orders"))
+                (told.holds.len()) " held · " (told.proposals.len()) " proposed · "
+                (told.open_cases.len()) " before the council · " (told.actions.len()) " under way"
             }))
             (tile("good", "Ledger", &html! { "verified" }, &html! {
                 (counted(report.lines, "line", "lines")) ", chain and seals"

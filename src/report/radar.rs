@@ -52,7 +52,7 @@ pub fn radar(id: &str, case: &str, axes: &[AxisRow]) -> Markup {
     let described: Vec<String> =
         axes.iter().map(|row| format!("{} {}", row.axis.as_str().replace('_', " "), row.score)).collect();
     html! {
-        svg class="radar" role="img" aria-labelledby=(format!("{id}-t {id}-d")) viewBox="-190 -126 380 252" {
+        svg class="radar" role="img" aria-labelledby=(format!("{id}-t {id}-d")) viewBox="-206 -126 412 252" {
             title id=(format!("{id}-t")) { "Scores of case " (case) }
             desc id=(format!("{id}-d")) { (described.join(", ")) ", each of 10.0." }
             @for ring in RINGS {
@@ -98,7 +98,7 @@ fn corner(index: usize, row: &AxisRow) -> Markup {
             tspan class="axis" { (row.axis.number()) " " (row.axis.as_str().replace('_', " ")) }
             tspan class="value" x=(label_x) dy="14" {
                 (row.score)
-                @if let Some(how) = fell_short { " " (how) }
+                @if let Some(how) = fell_short { ", " (how) }
             }
         }
     }

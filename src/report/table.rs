@@ -15,21 +15,22 @@ pub const fn number(name: &'static str) -> Column {
     Column(name, true)
 }
 
-/// A table that is scrolled sideways by itself where it is wider than the page. The first cell of a row is its heading.
+/// A table that on a narrow screen becomes a list: a block a row, with the names of its columns beside the cells. Its roles
+/// are spelt out, because some browsers drop them with the display of a table. The first cell of a row is its heading.
 pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label=(caption) {
-            table {
+            table class="stack" role="table" {
                 caption { (caption) }
-                thead { tr { @for Column(name, is_number) in columns {
-                    th scope="col" class=[is_number.then_some("n")] { (name) }
+                thead role="rowgroup" { tr role="row" { @for Column(name, is_number) in columns {
+                    th role="columnheader" scope="col" class=[is_number.then_some("n")] { (name) }
                 } } }
-                tbody { @for row in rows { tr {
-                    @for (index, (cell, Column(_, is_number))) in row.iter().zip(columns).enumerate() {
+                tbody role="rowgroup" { @for row in rows { tr role="row" {
+                    @for (index, (cell, Column(name, is_number))) in row.iter().zip(columns).enumerate() {
                         @if index == 0 {
-                            th scope="row" class=[is_number.then_some("n")] { (cell) }
+                            th role="rowheader" scope="row" class=[is_number.then_some("n")] { (cell) }
                         } @else {
-                            td class=[is_number.then_some("n")] { (cell) }
+                            td role="cell" data-name=(name) class=[is_number.then_some("n")] { div { (cell) } }
                         }
                     }
                 } } }
@@ -38,12 +39,28 @@ pub fn table(caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup 
     }
 }
 
-/// The numbers of a figure, folded away.
+/// The numbers of a figure, folded away, in a table that is scrolled by itself where it is larger than its place.
 pub fn numbers(summary: &str, caption: &str, columns: &[Column], rows: &[Vec<Markup>]) -> Markup {
     html! {
         details class="numbers" {
             summary { (summary) }
-            (table(caption, columns, rows))
+            div class="scroll" tabindex="0" role="region" aria-label=(caption) {
+                table {
+                    caption { (caption) }
+                    thead { tr { @for Column(name, is_number) in columns {
+                        th scope="col" class=[is_number.then_some("n")] { (name) }
+                    } } }
+                    tbody { @for row in rows { tr {
+                        @for (index, (cell, Column(_, is_number))) in row.iter().zip(columns).enumerate() {
+                            @if index == 0 {
+                                th scope="row" class=[is_number.then_some("n")] { (cell) }
+                            } @else {
+                                td class=[is_number.then_some("n")] { (cell) }
+                            }
+                        }
+                    } } }
+                }
+            }
         }
     }
 }

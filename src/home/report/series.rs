@@ -10,6 +10,8 @@ use crate::wire::time::Time;
 
 /// Most stretches of time; each keeps at most four points.
 const STRETCHES_MAX: usize = 120;
+/// Points that are all kept, before any is thinned away.
+const POINTS_MAX: u64 = 480;
 /// Where stretches begin to grow, milliseconds.
 const WIDTH_MIN_MS: i64 = 1000;
 
@@ -100,7 +102,7 @@ impl Thinned {
         self.count = self.count.saturating_add(1);
         self.first.get_or_insert(point);
         self.put(point.time.ms().div_euclid(self.width_ms), Stretch::of(point));
-        while self.stretches.len() > STRETCHES_MAX {
+        while self.count > POINTS_MAX && self.stretches.len() > STRETCHES_MAX {
             self.width_ms = self.width_ms.saturating_mul(2);
             for (place, stretch) in std::mem::take(&mut self.stretches) {
                 self.put(place.div_euclid(2), stretch);
@@ -169,11 +171,13 @@ mod tests {
     fn few_points_are_all_kept() {
         let mut series = Thinned::default();
         assert_eq!(series.points(), []);
-        for line in 0..40 {
+        for line in 0..480 {
             series.push(point(i64::try_from(line).unwrap() * 60_000, line, 1, 0));
         }
         let lines: Vec<u64> = series.points().iter().map(|point| point.line).collect();
-        assert_eq!(lines, (0..40).collect::<Vec<_>>());
+        assert_eq!(lines, (0..480).collect::<Vec<_>>());
+        series.push(point(480 * 60_000, 480, 1, 0));
+        assert!(series.points().len() < 480);
     }
 
     #[test]
