@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use common::closed::{archive_all, four_segments};
-use common::desk::{Desk, order};
+use common::desk::{Desk, failed, order};
 use common::memory_disk::MemoryDisk;
 use common::place::Place;
 use common::{show, spoolgate};
@@ -224,7 +224,9 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         let expect = by_line[&point["line"].as_u64().unwrap()];
         assert_eq!(decimal(&point["equity"]), expect.normalize(), "line {}", point["line"]);
     }
-    let lowest = by_line.values().min().unwrap();
+    let is_funding = |line: &&Value| line["changes"].to_string().contains("AccountAdjusted");
+    let funded = lines.iter().find(is_funding).unwrap()["seq"].as_u64().unwrap();
+    let lowest = by_line.range(funded..).map(|(_, equity)| *equity).min().unwrap();
     assert!(
         points.iter().any(|point| decimal(&point["equity"]) == lowest.normalize()),
         "the lowest is shown"
@@ -266,11 +268,11 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
         ["waiting", "account", "positions", "decisions", "rules", "council", "strategies", "ledger"];
     anchors.iter().for_each(|id| assert!(page.contains(&format!("<section id=\"{id}\">")), "{id}"));
     // Every drawing that is no mere ornament is named, and its numbers stand beside it.
-    let drawings = page.matches("<svg ").count() - page.matches("aria-hidden=\"true\">").count();
-    let named =
-        page.matches("<svg role=\"img\"").count() + page.matches("<svg class=\"radar\" role=\"img\"").count();
+    let drawings: Vec<Tag> = tags(&page).into_iter().filter(|tag| tag.name == "svg").collect();
+    let has = |tag: &Tag, key: &str| tag.attributes.iter().any(|(name, _)| name == key);
+    assert!(drawings.iter().all(|tag| has(tag, "aria-hidden") != has(tag, "aria-labelledby")));
+    let named = drawings.iter().filter(|tag| has(tag, "aria-labelledby")).count();
     assert_eq!(named, 6, "equity, drawdown, three lanes, a radar");
-    assert!(drawings <= named);
     assert_eq!(page.matches("<title id=").count(), named);
     assert!(page.matches("<details class=\"numbers\">").count() >= 5);
 
@@ -285,9 +287,10 @@ fn the_page_of_the_demo_says_what_its_lines_say() {
     assert!(part["told"]["decisions"]["total"]["refused"].as_u64() < total["refused"].as_u64());
 }
 
-/// Equity behind every line that moves it, folded by hand.
+/// Equity behind every line, folded by hand: money that came in, fills, and the newest quote.
 fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
-    let (mut cash, mut size, mut bid) = (Decimal::ZERO, Decimal::ZERO, Decimal::ZERO);
+    let (mut cash, mut bid, mut ask) = (Decimal::ZERO, Decimal::ZERO, Decimal::ZERO);
+    let mut sizes: BTreeMap<&str, Decimal> = BTreeMap::new();
     let mut found = BTreeMap::new();
     for line in lines {
         for change in line["changes"].as_array().into_iter().flatten() {
@@ -299,14 +302,15 @@ fn equity_by_line(lines: &[Value]) -> BTreeMap<u64, Decimal> {
                 let sign = if fill["side"] == "buy" { Decimal::ONE } else { -Decimal::ONE };
                 let filled = decimal(&fill["size"]) * sign;
                 cash -= filled * decimal(&fill["price"]) + decimal(&fill["fee"]);
-                size += filled;
+                *sizes.entry(fill["strategy"].as_str().unwrap()).or_default() += filled;
             }
             if let Some(quote) = book["MarketMoved"]["quote"].as_object() {
-                bid = decimal(&quote["bid"]);
+                (bid, ask) = (decimal(&quote["bid"]), decimal(&quote["ask"]));
             }
         }
-        assert!(size >= Decimal::ZERO, "the demo is never short: the bid is its mark");
-        found.insert(line["seq"].as_u64().unwrap(), cash + size * bid);
+        // What a position would be closed at: longs at the bid, shorts at the ask.
+        let worth = sizes.values().map(|size| *size * if *size > Decimal::ZERO { bid } else { ask });
+        found.insert(line["seq"].as_u64().unwrap(), cash + worth.sum::<Decimal>());
     }
     found
 }
@@ -432,14 +436,20 @@ fn bait() -> String {
 
 /// A desk at which a rule holds buys, with a case before the council whose words are bait.
 fn busy() -> Desk {
-    let desk = Desk::with_limits("");
+    let desk = Desk::with_limits("cooldown_s: 0");
     let rule = "id: look-first\nstatus: active\napplies_to: {action: order.submit}\nwhen: [{field: order.size, op: gt, value: 0.01}]\nthen: hold\nmessage: \"large\"\n";
     desk.edit("rules/core/look-first.yaml", |_| rule.to_owned());
+    desk.edit("proposals/theses/second.md", |_| {
+        "---\nslug: second\nstrategy: trend\nsymbol: BTC-USD\ndirection: long\nexpires: 2030-01-01T00:00:00Z\ninvalid_below: 1\n---\nA day.\n"
+            .to_owned()
+    });
     let mut home = desk.open();
-    let buy = |size: &str| order("trend", "buy", size, None, "btc-range-long");
-    desk.one(&mut home, "trend-bot", "small", "order.submit", &buy("0.01"));
+    let buy = |size: &str| order("trend", "buy", size, None, "second");
+    let small = order("trend", "buy", "0.01", None, "btc-range-long");
+    desk.one(&mut home, "trend-bot", "small", "order.submit", &small);
     desk.bar(&mut home, "6810", "6790");
-    desk.one(&mut home, "trend-bot", "large", "order.submit", &buy("0.02"));
+    let large = desk.one(&mut home, "trend-bot", "large", "order.submit", &buy("0.02"));
+    assert_eq!(failed(&large), ["look-first"]);
     desk.one(&mut home, "trend-bot", "huge", "order.submit", &buy("5"));
     let case = json!({
         "request_id": "cfg-1", "timestamp": "2026-03-02T12:00:00Z", "proposer": "Bot</title>", "change_type": "UPDATE_CONFIG",

@@ -325,31 +325,25 @@ fn limits(limits: &[LimitUse]) -> Markup {
     let row = |row: &LimitUse| {
         let share = used(row);
         let is_full = row.closed.is_some();
+        // What is either so or not has nothing that could be used up.
+        let is_counted = row.unit != "bool";
         vec![
             html! { (words(row.check)) },
             outside(&row.of),
             html! {
                 @if let Some(share) = share { (cell_bar(if is_full { "full" } else { "" }, share)) }
             },
-            html! { (amount_or(row.used)) },
-            html! { (amount_or(row.limit)) },
-            html! { b { (amount_or(row.left)) } },
-            html! { (row.unit) },
             html! {
-                @match &row.closed { Some(why) => { span class="stop" { "closed" } " " (outside(why)) }, None => "-" }
+                @if is_counted { (amount_or(row.used)) " of " (amount_or(row.limit)) " " (row.unit) } @else { "-" }
+            },
+            html! { @if is_counted { b { (amount_or(row.left)) } } @else { "-" } },
+            html! {
+                @if let Some(why) = &row.closed { span class="stop" { "closed: " } (outside(why)) }
             },
         ]
     };
-    let columns = [
-        text("Limit"),
-        text("Of"),
-        text("Used"),
-        number("Used"),
-        number("Limit"),
-        number("Left"),
-        text("Unit"),
-        text("State"),
-    ];
+    let columns =
+        [text("Limit"), text("Of"), text("Bar"), number("Used"), number("Left"), text("Unit"), text("State")];
     let is_told = |row: &&LimitUse| row.closed.is_some() || row.used.is_none_or(|used| !used.is_zero());
     let (touched, idle): (Vec<&LimitUse>, Vec<&LimitUse>) = limits.iter().partition(is_told);
     let touched: Vec<Vec<Markup>> = touched.into_iter().map(row).collect();

@@ -1,7 +1,7 @@
 //! Charts as SVG that is stretched to its place, with labels beside it as text that is not: readable at any width.
 //! Places are integers, in ten-thousandths of the width or height.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use rust_decimal::Decimal;
 
 use super::text::decimal;
@@ -263,7 +263,7 @@ pub fn legend(entries: &[(&str, &str)]) -> Markup {
         ul class="legend" {
             @for (class, name) in entries {
                 li {
-                    svg class="key" viewBox="0 0 24 12" aria-hidden="true" { (PreEscaped(key_of(class))) }
+                    svg class="key" viewBox="0 0 24 12" aria-hidden="true" { (key_of(class)) }
                     (name)
                 }
             }
@@ -271,15 +271,16 @@ pub fn legend(entries: &[(&str, &str)]) -> Markup {
     }
 }
 
-/// Shapes of this program's own: nothing from outside is in them.
-fn key_of(class: &str) -> &'static str {
-    match class {
-        "equity" => r#"<path class="equity" d="M0 8H8V4H24"/>"#,
-        "deposits" => r#"<path class="deposits" d="M0 6H24"/>"#,
-        "floor-reject" => r#"<path class="floor reject" d="M0 6H24"/>"#,
-        "floor-unsure" => r#"<path class="floor unsure" d="M0 6H24"/>"#,
-        "score" => r#"<path class="score" d="M2 10L12 2L22 10Z"/>"#,
-        _ => r#"<rect class="down" x="0" y="1" width="24" height="10"/>"#,
+/// The stroke or block of an entry.
+fn key_of(class: &str) -> Markup {
+    html! {
+        @match class {
+            "equity" => path class="equity" d="M0 8H8V4H24" {},
+            "deposits" => path class="deposits" d="M0 6H24" {},
+            "floor-reject" => path class="floor reject" d="M0 6H24" {},
+            "floor-unsure" => path class="floor unsure" d="M0 6H24" {},
+            _ => path class="score" d="M2 10L12 2L22 10Z" {},
+        }
     }
 }
 

@@ -125,12 +125,12 @@ fn tiles(figures: &Figures, told: &Told) -> Markup {
                 (count(total.accepted)) " accepted · " (count(total.refused)) " refused · " (count(total.held)) " held"
             }))
             (tile(if told.closed.is_empty() { "" } else { "alert" }, "Entries", &html! {
-                @if told.closed.is_empty() { "open" } @else { "closed" }
+                @if told.closed_to_all { "closed" } @else if told.closed.is_empty() { "open" } @else { "closed in part" }
             }, &html! {
                 @if told.closed.is_empty() { "no halt on anybody" }
                 @else { (counted(u64::try_from(told.closed.len()).unwrap_or(u64::MAX), "reason", "reasons")) " below" }
             }))
-            (tile(if open > 0 { "alert" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
+            (tile(if open > 0 { "wait" } else { "" }, "Waiting for people", &html! { (count(open)) }, &html! {
                 (told.holds.len()) " held · " (told.proposals.len()) " proposed · "
                 (told.open_cases.len()) " before the council · " (told.actions.len()) " under way"
             }))

@@ -154,8 +154,9 @@ fn refusals(decisions: &Decisions) -> Markup {
             By::Code => "code",
         };
         vec![
-            html! { (if *by == By::Code { outside(name) } else { outside(&words(name)) }) },
-            html! { span class="chip" { (kind) } },
+            html! {
+                (if *by == By::Code { outside(name) } else { outside(&words(name)) }) " " span class="chip" { (kind) }
+            },
             cell_bar("refused", share(*requests, most)),
             html! { (count(*requests)) },
             html! { (percent(*requests, refused).unwrap_or_else(|| "-".to_owned())) },
@@ -164,8 +165,7 @@ fn refusals(decisions: &Decisions) -> Markup {
     };
     let columns = [
         text("What failed"),
-        text("Kind"),
-        text("Requests"),
+        text("Bar"),
         number("Requests"),
         number("Share of refusals"),
         number("Nothing else failed"),
@@ -224,7 +224,7 @@ fn efficacy(report: &Report) -> Markup {
     let fired_columns = [
         text("Rule"),
         text("Status"),
-        text("Fired on"),
+        text("Bar"),
         number("Fired on"),
         number("Blocked alone"),
         number("Blocked with others"),

@@ -134,10 +134,15 @@ pub fn percent(part: u64, whole: u64) -> Option<String> {
     Some(format!("{}.{} %", permille / 10, permille % 10))
 }
 
-/// A fraction in percent to two decimals, half to even; none where it cannot be computed.
+/// A fraction in percent to two decimals, half to even; none where it cannot be computed. What is there is never told as 0.
 pub fn percent_of(part: Amount, whole: Amount) -> Option<String> {
     let share = part.decimal().checked_div(whole.decimal())?.checked_mul(Decimal::ONE_HUNDRED)?;
-    Some(format!("{} %", decimal(share.round_dp(2))))
+    let rounded = share.round_dp(2);
+    Some(if rounded.is_zero() && !part.is_zero() {
+        "less than 0.01 %".to_owned()
+    } else {
+        format!("{} %", decimal(rounded))
+    })
 }
 
 /// Words of this program's own for people: `exits_only` is "exits only".
@@ -183,6 +188,8 @@ mod tests {
         assert_eq!(percent(u64::MAX, u64::MAX).as_deref(), Some("100.0 %"));
         assert_eq!(percent(1, 0), None);
         assert_eq!(percent_of(of("1"), of("8")).as_deref(), Some("12.5 %"));
+        assert_eq!(percent_of(of("0.1"), of("5000")).as_deref(), Some("less than 0.01 %"));
+        assert_eq!(percent_of(Amount::ZERO, of("5000")).as_deref(), Some("0 %"));
         assert_eq!(percent_of(of("1"), Amount::ZERO), None);
     }
 }

@@ -19,7 +19,7 @@ pub fn section(told: &Told) -> Markup {
             h2 { "Waiting for people" }
             @if !told.closed.is_empty() {
                 div class="closed" role="note" {
-                    h3 { "Entries are closed" }
+                    h3 { @if told.closed_to_all { "Entries are closed" } @else { "Entries are closed in part" } }
                     ul { @for reason in &told.closed { li { (prose(reason)) } } }
                     p class="note" { "Exits, cancels and tightened stops go on." }
                 }

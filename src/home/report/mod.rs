@@ -88,6 +88,8 @@ pub struct Told {
     pub as_of: Time,
     /// Why entries are closed.
     pub closed: Vec<String>,
+    /// Whether one of them closes everybody's entries in everything.
+    pub closed_to_all: bool,
     /// The account, its positions, and what is left of every limit.
     pub portfolio: PortfolioState,
     /// The same equity by the last marks known, whatever their age.
@@ -268,6 +270,11 @@ fn told(
         lines: view.position.seq,
         as_of,
         closed: why_closed(state),
+        closed_to_all: state.halts.file
+            || state.halts.all.is_some()
+            || state.clock.fault.is_some()
+            || state.rulebook.fault.is_some()
+            || state.book.account.drawdown_since.is_some(),
         portfolio: portfolio::portfolio(state, rules, as_of),
         equity_last_known: state.book.equity_last_known(rules),
         orders: views::orders(&state.book, |_: &Order| true),
