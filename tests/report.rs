@@ -124,6 +124,19 @@ const ATTRIBUTES: &str = "lang data-made-by charset http-equiv content name rel 
     aria-labelledby tabindex scope data-name datetime style viewBox preserveAspectRatio x y x1 y1 x2 y2 cx cy r dy d width height \
     points text-anchor html";
 
+/// Demands that every row of every table has a cell for each of its columns.
+#[track_caller]
+fn demand_full_rows(page: &str) {
+    for table in page.split("<table").skip(1) {
+        let (head, body) = table.split("</table>").next().unwrap().split_once("</thead>").unwrap();
+        let columns = head.matches("<th ").count();
+        for row in body.split("<tr").skip(1) {
+            let cells = row.matches("<th ").count() + row.matches("<td").count();
+            assert_eq!(cells, columns, "{}", head.chars().take(600).collect::<String>());
+        }
+    }
+}
+
 /// Demands that a page holds nothing but what it may, loads nothing, and that its tags close each other.
 #[track_caller]
 fn demand_harmless(page: &str) {
@@ -152,6 +165,7 @@ fn demand_harmless(page: &str) {
         }
     }
     assert_eq!(open, Vec::<String>::new());
+    demand_full_rows(page);
     assert!(page.contains("content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:"));
     assert!(!page.contains("@import") && !page.contains("url("), "the style loads something");
     let seen = |c: char| c == '\n' || c == '\u{202f}' || spoolgate::wire::text::is_printable(c);

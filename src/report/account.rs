@@ -334,7 +334,7 @@ fn limits(limits: &[LimitUse]) -> Markup {
                 @if let Some(share) = share { (cell_bar(if is_full { "full" } else { "" }, share)) }
             },
             html! {
-                @if is_counted { (amount_or(row.used)) " of " (amount_or(row.limit)) " " (row.unit) } @else { "-" }
+                @if is_counted { (amount_or(row.used)) " of " (amount_or(row.limit)) @if row.unit != "count" { " " (row.unit) } } @else { "-" }
             },
             html! { @if is_counted { b { (amount_or(row.left)) } } @else { "-" } },
             html! {
@@ -343,7 +343,7 @@ fn limits(limits: &[LimitUse]) -> Markup {
         ]
     };
     let columns =
-        [text("Limit"), text("Of"), text("Bar"), number("Used"), number("Left"), text("Unit"), text("State")];
+        [text("Limit"), text("Of"), text("Share used"), number("Used"), number("Left"), text("State")];
     let is_told = |row: &&LimitUse| row.closed.is_some() || row.used.is_none_or(|used| !used.is_zero());
     let (touched, idle): (Vec<&LimitUse>, Vec<&LimitUse>) = limits.iter().partition(is_told);
     let touched: Vec<Vec<Markup>> = touched.into_iter().map(row).collect();

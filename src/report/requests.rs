@@ -14,7 +14,7 @@ use crate::wire::time::DAY_MS;
 /// Least number of places for bars: fewer would be wide as walls.
 const PLACES_MIN: i64 = 12;
 /// Causes of refusals that are shown at once.
-const CAUSES_MAX: usize = 16;
+const CAUSES_MAX: usize = 10;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
@@ -165,7 +165,7 @@ fn refusals(decisions: &Decisions) -> Markup {
     };
     let columns = [
         text("What failed"),
-        text("Bar"),
+        text("In comparison"),
         number("Requests"),
         number("Share of refusals"),
         number("Nothing else failed"),
@@ -224,7 +224,7 @@ fn efficacy(report: &Report) -> Markup {
     let fired_columns = [
         text("Rule"),
         text("Status"),
-        text("Bar"),
+        text("In comparison"),
         number("Fired on"),
         number("Blocked alone"),
         number("Blocked with others"),
