@@ -62,7 +62,7 @@ fn charts(history: &History) -> Markup {
                 (value_axis(&range))
                 div class="area tall" {
                     (equity_svg(points, &range, &span))
-                    (dot("last", span.from_left(last.time), range.from_top(last.equity.decimal())))
+                    (dot("last", span.along(last.time), range.below_top(last.equity.decimal())))
                 }
                 (drawdown(history, &span))
                 (time_axis(&span))
@@ -79,7 +79,7 @@ fn dot(class: &str, x: i64, y: i64) -> Markup {
 
 fn equity_svg(points: &[Point], range: &Range, span: &Span) -> Markup {
     let line = |of: fn(&Point) -> Decimal| {
-        steps(points.iter().map(|point| (span.from_left(point.time), range.from_top(of(point)))))
+        steps(points.iter().map(|point| (span.along(point.time), range.below_top(of(point)))))
     };
     let (lowest, highest) = (
         points.iter().map(|point| point.equity).min().unwrap_or(Amount::ZERO),
@@ -116,12 +116,9 @@ fn drawdown(history: &History, span: &Span) -> Markup {
         return html! { p class="wide note" { "The drawdown is too deep to be drawn." } };
     };
     let place = |point: &Point| {
-        (
-            span.from_left(point.time),
-            range.from_top(Decimal::ZERO.checked_sub(down(point)).unwrap_or_default()),
-        )
+        (span.along(point.time), range.below_top(Decimal::ZERO.checked_sub(down(point)).unwrap_or_default()))
     };
-    let top = range.from_top(Decimal::ZERO);
+    let top = range.below_top(Decimal::ZERO);
     let line = steps(history.points.iter().map(place));
     let start = history.points.first().map_or(0, |point| place(point).0);
     let (x, y) = place(&deepest);

@@ -66,7 +66,7 @@ impl Range {
     }
 
     /// Where a value stands, from the top down.
-    pub fn from_top(&self, value: Decimal) -> i64 {
+    pub fn below_top(&self, value: Decimal) -> i64 {
         let part = || {
             let span = self.high.checked_sub(self.low)?;
             let down = self.high.checked_sub(value)?;
@@ -123,7 +123,7 @@ impl Span {
     }
 
     /// Where an instant stands, from the left.
-    pub fn from_left(&self, time: Time) -> i64 {
+    pub fn along(&self, time: Time) -> i64 {
         let (into, whole) = (time.since_ms(self.start), self.end.since_ms(self.start).max(1));
         let place = i128::from(into).saturating_mul(i128::from(FULL)) / i128::from(whole);
         i64::try_from(place).unwrap_or(FULL).clamp(0, FULL)
@@ -158,7 +158,7 @@ pub fn time_axis(span: &Span) -> Markup {
     html! {
         div class="xs" aria-hidden="true" {
             @for (index, time) in ticks.iter().enumerate() {
-                @let place = span.from_left(*time);
+                @let place = span.along(*time);
                 @let edge = if place > 9200 { "end" } else if place < 800 { "start" } else { "" };
                 span class=(edge) style=(format!("left:{}", css(place))) {
                     (time_label(*time, whole_days, index == 0))
@@ -188,7 +188,7 @@ pub fn value_axis(range: &Range) -> Markup {
             // Invisible, one over the other: they give the column its width.
             @for tick in range.ticks() { i { (decimal(tick)) } }
             @for tick in range.ticks() {
-                span style=(format!("top:{}", css(range.from_top(tick)))) { (decimal(tick)) }
+                span style=(format!("top:{}", css(range.below_top(tick)))) { (decimal(tick)) }
             }
         }
     }
@@ -199,11 +199,11 @@ pub fn grid(range: &Range, span: &Span) -> Markup {
     html! {
         g class="grid" {
             @for tick in range.ticks() {
-                @let y = range.from_top(tick);
+                @let y = range.below_top(tick);
                 line x1="0" y1=(y) x2=(FULL) y2=(y) {}
             }
             @for time in span.ticks() {
-                @let x = span.from_left(time);
+                @let x = span.along(time);
                 line x1=(x) y1="0" x2=(x) y2=(FULL) {}
             }
         }
@@ -307,8 +307,8 @@ mod tests {
             let range = Range::of(values.iter().map(|value| of(value))).unwrap();
             let ticks: Vec<String> = range.ticks().iter().map(|tick| tick.normalize().to_string()).collect();
             assert_eq!(ticks.join(" "), expect, "{values:?}");
-            assert_eq!(range.from_top(range.high), 0);
-            assert_eq!(range.from_top(range.low), FULL);
+            assert_eq!(range.below_top(range.high), 0);
+            assert_eq!(range.below_top(range.low), FULL);
             for value in &values {
                 assert!((range.low..=range.high).contains(&of(value)), "{value}");
             }
@@ -340,7 +340,7 @@ mod tests {
                 assert_eq!((ticks[0].to_string().as_str(), ticks.len()), (first, count), "{ticks:?}");
             }
             for tick in ticks {
-                assert!((0..=FULL).contains(&span.from_left(tick)));
+                assert!((0..=FULL).contains(&span.along(tick)));
             }
         }
     }

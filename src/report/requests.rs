@@ -18,6 +18,9 @@ const CAUSES_MAX: usize = 10;
 /// Milliseconds of an hour.
 const HOUR_MS: i64 = 3_600_000;
 
+/// One outcome's part of a tally.
+type Part = fn(&Tally) -> u64;
+
 /// How long a stretch is, in words.
 fn unit(stretch_ms: i64) -> String {
     match stretch_ms {
@@ -69,8 +72,8 @@ fn over_time(decisions: &Decisions) -> Markup {
     let width = decisions.stretch_ms.max(1);
     let places = (last.start.since_ms(first.start) / width).saturating_add(1).max(PLACES_MIN);
     let span = Span::new(first.start, first.start.plus_ms(places.saturating_mul(width)));
-    let most = |of: fn(&Tally) -> u64| decisions.stretches.iter().map(|it| of(&it.tally)).max().unwrap_or(0);
-    let lanes: [(&str, &str, fn(&Tally) -> u64, u64); 3] = [
+    let most = |of: Part| decisions.stretches.iter().map(|it| of(&it.tally)).max().unwrap_or(0);
+    let lanes: [(&str, &str, Part, u64); 3] = [
         ("accepted", "Accepted", |tally| tally.accepted, decisions.total.accepted),
         ("refused", "Refused", |tally| tally.refused, decisions.total.refused),
         ("held", "Held", |tally| tally.held, decisions.total.held),
@@ -110,7 +113,7 @@ fn over_time(decisions: &Decisions) -> Markup {
 fn bars(
     class: &str,
     name: &str,
-    of: fn(&Tally) -> u64,
+    of: Part,
     decisions: &Decisions,
     (places, top): (i64, u64),
     per: &str,
