@@ -4,8 +4,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use spoolgate::gate::record::Event;
-use spoolgate::gate::state::Halt;
-use spoolgate::gate::{Change, State, portfolio};
+use spoolgate::gate::{Change, portfolio};
 use spoolgate::home::read::{self, View, real_seams};
 use spoolgate::rules::load::load;
 use spoolgate::rules::{Bundle, Rulebook};
@@ -15,6 +14,8 @@ use spoolgate::trading::views::{self, OrderView, PortfolioState};
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::time::Time;
+
+pub use spoolgate::home::closed::{rules_fault, why_closed};
 
 use super::output::Output;
 
@@ -37,12 +38,6 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     Ok((view, now))
 }
 
-/// Why the rule files cannot be used, for people.
-pub fn rules_fault(state: &State) -> Option<String> {
-    let fault = state.rulebook.fault.as_ref()?;
-    Some(format!("rule file {fault}: entries are refused, exits go on"))
-}
-
 /// That the rule files are others than those in force, or cannot be used, where no gate has said so yet: whoever has
 /// just edited them must not take what is shown for their effect.
 pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
@@ -60,57 +55,6 @@ pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
         Err(_) if view.state.rulebook.fault.is_some() => None,
         Err(fault) => Some(format!("rule file {fault}: no gate has tried to load it yet; older rules are in force")),
     }
-}
-
-/// Everything that closes entries of somebody, for people.
-pub fn why_closed(state: &State) -> Vec<String> {
-    let mut reasons: Vec<String> = rules_fault(state).into_iter().collect();
-    if state.halts.file {
-        reasons.push("rules/HALT is there: entries are halted until it is removed".to_owned());
-    }
-    let by = |halt: &Halt| format!("halted by `{}` at {}: {}", halt.by, halt.at, halt.reason);
-    reasons.extend(state.halts.all.as_ref().map(|halt| format!("entries of everybody are {}", by(halt))));
-    let principals = state.halts.principals.iter();
-    reasons.extend(principals.map(|(name, halt)| format!("entries of `{name}` are {}", by(halt))));
-    for (name, tripped) in &state.dead_man.tripped {
-        reasons.push(format!(
-            "nothing is heard of `{name}` since before {}: no entries of it until its heartbeat, or `spoolgate heartbeat {name}`",
-            tripped.at
-        ));
-    }
-    if let Some(since) = state.book.account.drawdown_since {
-        reasons.push(format!(
-            "the drawdown limit was reached at {since}: no entries until `spoolgate halt clear --drawdown`"
-        ));
-    }
-    for (name, conduct) in &state.book.conduct {
-        if let Some(since) = conduct.disabled_since {
-            reasons.push(format!(
-                "strategy `{name}` executed too often at {since}: no entries of it until `spoolgate halt clear --strategy {name}`"
-            ));
-        }
-    }
-    let gaps = state.book.halted_symbols.iter();
-    reasons.extend(gaps.map(|(symbol, gap)| {
-        format!(
-            "`{symbol}` opened at {} after {} at {}: no entries until `spoolgate halt clear --symbol {symbol}`",
-            gap.open, gap.previous, gap.time
-        )
-    }));
-    let doubts = state.book.doubted_symbols.iter();
-    reasons.extend(doubts.map(|(symbol, doubt)| {
-        format!(
-            "book and venue may differ in `{symbol}` since {}: {}; no entries until `spoolgate halt clear --symbol {symbol}`",
-            doubt.at, doubt.what
-        )
-    }));
-    if let Some(fault) = &state.clock.fault {
-        reasons.push(format!(
-            "the machine's clock stepped from {} to {}: no entries until `spoolgate clock accept`",
-            fault.from, fault.to
-        ));
-    }
-    reasons
 }
 
 /// An event in words, with the fault of rule files.

@@ -55,7 +55,12 @@ pub enum Fate {
 impl Fate {
     /// That of a decision.
     pub fn of(decision: &Decision) -> Fate {
-        match decision.status {
+        Fate::of_status(decision.status)
+    }
+
+    /// That of a decision with this status.
+    pub fn of_status(status: Status) -> Fate {
+        match status {
             Status::Success | Status::Pending | Status::Error => Fate::Accepted,
             Status::Held => Fate::Held,
             Status::Rejected => Fate::Refused,

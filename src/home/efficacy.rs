@@ -158,7 +158,8 @@ struct Known {
     blocked: BTreeMap<u64, Progress>,
 }
 
-struct Study<'a> {
+/// A study under way.
+pub(super) struct Study<'a> {
     options: &'a Options,
     rules: BTreeMap<RuleId, Known>,
     waiting: BTreeMap<Symbol, Vec<Waiting>>,
@@ -184,20 +185,28 @@ pub fn efficacy(
     options: &Options,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Report, HomeError> {
-    let mut study = Study {
-        options,
-        rules: BTreeMap::new(),
-        waiting: BTreeMap::new(),
-        seen: String::new(),
-        lost_entries: 0,
-        lost_rows: 0,
-    };
+    let mut study = Study::new(options);
     each_decision(root, seams, progress, &mut |past, line| study.line(past, line))?;
     study.report()
 }
 
+impl<'a> Study<'a> {
+    /// Nothing seen yet.
+    pub(super) fn new(options: &'a Options) -> Study<'a> {
+        Study {
+            options,
+            rules: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            seen: String::new(),
+            lost_entries: 0,
+            lost_rows: 0,
+        }
+    }
+}
+
 impl Study<'_> {
-    fn line(&mut self, past: &mut Past, line: &Line) -> Result<(), HomeError> {
+    /// Takes in a decision, before it is folded.
+    pub(super) fn line(&mut self, past: &mut Past, line: &Line) -> Result<(), HomeError> {
         let decision = &line.decision;
         let request = line.request.as_ref().ok().and_then(|prepared| prepared.request.as_ref().ok());
         if let Some(Authentic { body: Ok(Body { payload, .. }), .. }) = request
@@ -354,7 +363,8 @@ impl Study<'_> {
         Ok(())
     }
 
-    fn report(mut self) -> Result<Report, HomeError> {
+    /// What came of it.
+    pub(super) fn report(mut self) -> Result<Report, HomeError> {
         for waiting in std::mem::take(&mut self.waiting).into_values().flatten() {
             self.ended(waiting, Progress::Open)?;
         }

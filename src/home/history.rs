@@ -34,6 +34,14 @@ pub struct Line {
     pub request: Result<Prepared, NotAgain>,
 }
 
+/// What a visitor of a ledger is shown.
+pub enum Step<'a> {
+    /// A decision that is not folded yet.
+    Before(&'a Line),
+    /// A line that was folded just now.
+    After(u64, &'a Record),
+}
+
 /// A line on its way from the reader.
 struct Parsed {
     seq: u64,
@@ -52,6 +60,22 @@ pub fn each_decision(
     seams: &Seams,
     progress: &mut dyn FnMut(u64),
     visit: &mut dyn FnMut(&mut Past, &Line) -> Result<(), HomeError>,
+) -> Result<(), HomeError> {
+    each_step(root, seams, progress, &mut |past, step| match step {
+        Step::Before(line) => visit(past, line),
+        Step::After(..) => Ok(()),
+    })
+}
+
+/// The same, and `visit` sees each line behind its fold as well: what the state was after it.
+///
+/// # Errors
+/// [`HomeError`]: of the ledger, or what `visit` says.
+pub fn each_step(
+    root: &Path,
+    seams: &Seams,
+    progress: &mut dyn FnMut(u64),
+    visit: &mut dyn FnMut(&mut Past, Step<'_>) -> Result<(), HomeError>,
 ) -> Result<(), HomeError> {
     let disk = Arc::clone(&seams.disk);
     let identity = identity_of(&read_genesis(root, disk.as_ref())?)?;
@@ -79,21 +103,29 @@ fn fold_all(
     mut past: Past,
     lines: impl Iterator<Item = Parsed>,
     progress: &mut dyn FnMut(u64),
-    visit: &mut dyn FnMut(&mut Past, &Line) -> Result<(), HomeError>,
+    visit: &mut dyn FnMut(&mut Past, Step<'_>) -> Result<(), HomeError>,
 ) -> Result<(), HomeError> {
     let mut bytes: u64 = 0;
     for Parsed { seq, location, record, request } in lines {
         bytes = bytes.saturating_add(location.length).saturating_add(1);
-        match (record, request) {
-            (record @ Record::Market(_), _) => past.hold(seq, Arc::new(record)),
+        let record = match (record, request) {
+            (record @ Record::Market(_), _) => {
+                past.hold(seq, Arc::new(record));
+                continue;
+            }
             (Record::Decision(decision), Some(request)) => {
                 let line = Line { seq, decision, request };
-                visit(&mut past, &line)?;
-                past.fold(seq, location, &Record::Decision(line.decision))?;
+                visit(&mut past, Step::Before(&line))?;
                 progress(bytes);
+                Record::Decision(line.decision)
             }
-            (record, _) => past.fold(seq, location, &record)?,
+            (record, _) => record,
+        };
+        while let Some((seq, held)) = past.fold_next_held()? {
+            visit(&mut past, Step::After(seq, &held))?;
         }
+        past.fold(seq, location, &record)?;
+        visit(&mut past, Step::After(seq, &record))?;
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What was known before a decision: the state, and everything that deciding looks up, folded from the lines before it.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use super::batch::BLOBS_DIR;
@@ -50,7 +50,7 @@ pub struct Past {
     /// Decision lines whose answers were not known to be durable; none where nobody asks for ids that were used up.
     outstanding: Option<Outstanding>,
     /// Market lines of the decision that follows: it was made before they were folded.
-    held: Vec<(u64, Arc<Record>)>,
+    held: VecDeque<(u64, Arc<Record>)>,
     rulebooks: BTreeMap<String, Option<Arc<Rulebook>>>,
     /// What lineage commands said, by who asked, id, and digest of the file.
     reported: BTreeMap<(Principal, RequestId, String), Result<Reported, String>>,
@@ -76,7 +76,7 @@ impl Past {
             store,
             disk,
             outstanding: has_ids.then(Outstanding::new),
-            held: Vec::new(),
+            held: VecDeque::new(),
             rulebooks: BTreeMap::new(),
             reported: BTreeMap::new(),
             cases_in_batch: 0,
@@ -88,7 +88,7 @@ impl Past {
 
     /// Keeps a market line until its decision comes.
     pub(super) fn hold(&mut self, seq: u64, record: Arc<Record>) {
-        self.held.push((seq, record));
+        self.held.push_back((seq, record));
     }
 
     /// Notes that a batch ends.
@@ -98,10 +98,15 @@ impl Past {
     }
 
     fn fold_held(&mut self) -> Result<(), HomeError> {
-        for (seq, record) in std::mem::take(&mut self.held) {
-            fold_known(&mut self.state, &self.store, seq, &record)?;
-        }
+        while self.fold_next_held()?.is_some() {}
         Ok(())
+    }
+
+    /// Folds the oldest market line that was held back, and gives it; none: there is none.
+    pub(super) fn fold_next_held(&mut self) -> Result<Option<(u64, Arc<Record>)>, HomeError> {
+        let Some((seq, record)) = self.held.pop_front() else { return Ok(None) };
+        fold_known(&mut self.state, &self.store, seq, &record)?;
+        Ok(Some((seq, record)))
     }
 
     /// Folds a line, behind the market lines that were held back for it.
@@ -181,7 +186,7 @@ impl Past {
 
     /// The number of the first line that the decision of this line wrote.
     pub(super) fn first_line(&self, seq: u64) -> u64 {
-        self.held.first().map_or(seq, |(first, _)| *first)
+        self.held.front().map_or(seq, |(first, _)| *first)
     }
 
     /// The rulebook that was kept under this hash; none: it was lost.
