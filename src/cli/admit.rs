@@ -30,7 +30,7 @@ use super::sign;
 pub enum Command {
     /// Ask whether a task may come into being, and reserve its place.
     #[command(
-        after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
+        after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
     )]
     Evaluate(AskArgs),
     /// The same, and forward an ALLOW to spool/forward/<surface>.

@@ -11,12 +11,14 @@ use spoolgate::home::HomeError;
 use spoolgate::home::layout::FOLDERS;
 use spoolgate::home::read::real_seams;
 use spoolgate::home::report::{Figures, Options, collect};
+use spoolgate::ledger::segment;
 use spoolgate::report::{MARK, page};
 use spoolgate::wire::code::Exit;
 
 use super::handover;
 use super::output::{Output, plain};
-use super::rules::progress;
+use super::progress::{Progress, log_bytes};
+use super::rules;
 
 /// Title of a page whose maker gives none.
 const TITLE: &str = "What the gate decided";
@@ -44,8 +46,8 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let options = Options {
-        since: progress::time("since", args.since.as_deref())?,
-        until: progress::time("until", args.until.as_deref())?,
+        since: rules::time("since", args.since.as_deref())?,
+        until: rules::time("until", args.until.as_deref())?,
     };
     if let (Some(since), Some(until)) = (options.since, options.until)
         && since >= until
@@ -60,9 +62,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         (Some(path), false) => Some(Target::of(home, path)?),
         (None, true) => None,
     };
-    let bar = progress::bar(home);
-    let figures = collect(home, &real_seams(home)?, &options, &mut |done| bar.set_position(done));
-    bar.finish_and_clear();
+    let progress = Progress::bytes(output, "looking back", log_bytes(&home.join(segment::AUDIT_DIR)));
+    let figures = collect(home, &real_seams(home)?, &options, &mut |done| progress.at(done));
+    drop(progress);
     let figures = figures?;
     match target {
         None => output.json(&figures)?,

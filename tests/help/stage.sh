@@ -5,6 +5,8 @@ any() { "$@" > ../out 2>&1 || true; }
 quiet spoolgate init .
 name() { printf '%s\t%s\n' "$1" "$2" >> ../names; }
 ln -s "$SPOOLGATE_REPO/examples" examples
+# What is prepared shall not be stale when a slow machine comes to it.
+sed -i 's/^quote_age_floor_s: 120/quote_age_floor_s: 3600/; s/^request_age_max_s: [0-9]*/request_age_max_s: 3600/' rules/safety.yaml
 # Principals, rules, adapters and services that examples speak of.
 sed -i 's/name: trend-bot/&\n    actions: [email.send]/' rules/principals.yaml
 mkdir -p rules/core rules/sets rules/tests rules/active
@@ -13,7 +15,7 @@ id: no-entries-high-funding
 status: active
 applies_to: {action: order.submit}
 when:
-  - {field: order.size, op: gt, value: 0.02}
+  - {field: order.size, op: gt, value: 0.015}
   - {field: order.order_type, op: eq, value: limit}
 then: hold
 message: "{order.size} is a lot"
@@ -50,14 +52,14 @@ order 0.01 btc-range-long > order.json
 sign() { spoolgate sign "$1" --as "$2" --action "$3" --key "$4" --id "$5"; }
 sign order.json trend-bot order.submit bot.key first > first.json
 quiet spoolgate handle first.json
-sed -i 's/0.01/0.011/' order.json
+order 0.011 btc-dip-long > order.json
 order 0.012 btc-dip-long > other.json
 sign other.json trend-bot order.submit bot.key r1 > r1.json
 echo '{}' > empty.json
 sign empty.json trend-bot portfolio.get bot.key r2 > r2.json
 sign empty.json trend-bot portfolio.get bot.key my-request-id > my.json
 quiet spoolgate handle my.json
-order 0.03 btc-dip-long > large.json
+order 0.016 btc-dip-long > large.json
 sign large.json trend-bot order.submit bot.key held > held.json
 any spoolgate handle held.json
 cat > mail.json <<'J'
@@ -95,14 +97,23 @@ quiet spoolgate account deposit 1 --reason "the log grows"
 for dir in my-checkout main-checkout old new draft; do
   mkdir $dir && cp -r rules proposals council $dir
 done
-sed -i 's/0.02/0.05/' my-checkout/rules/core/no-entries-high-funding.yaml new/rules/core/no-entries-high-funding.yaml
+sed -i 's/0.015/0.05/' my-checkout/rules/core/no-entries-high-funding.yaml new/rules/core/no-entries-high-funding.yaml
 any spoolgate rules diff main-checkout my-checkout --witness witness.json
 vkey=$(spoolgate --format json audit verify | sed 's/.*"log_key":"\([^"]*\)".*/\1/')
 line=$(spoolgate --format json audit query --request req-1 | head -n 1 | sed 's/.*"seq":\([0-9]*\),.*/\1/')
 spoolgate audit prove "$line" --out "$line.tlog-proof" > ../out 2>&1
 spoolgate audit consistency yesterday.checkpoint --out day.consistency > ../out 2>&1
 cp -r audit ../evidence
-mkdir -p ../vault ../.ssh
+mkdir -p ../vault ../.local/share/bash-completion/completions verdicts
+echo archived > ../vault/log-00000001.jsonl.zst
+cp change.json request.json
+verdict() {
+  printf '{"role":"%s","verdict":"APPROVE","confidence_score":0.9,"checklist_results":[{"question":"q","answer":"Yes","pass":true}],"concerns":[],"required_actions":[]}' "$1"
+}
+verdict "Risk Officer" > risk.json
+verdict "Code Auditor" > audit.json
+cp risk.json verdicts/risk.json; cp audit.json verdicts/audit.json; cp risk.json verdict-1.json
+any spoolgate grants add --set hosts --value example.org --task research/task-001 --until "$(date -u -d '+1 hour' +%Y-%m-%dT%H:00:00Z)"
 hold=$(spoolgate approvals list | awk 'NR == 2 {print $1}')
 proposal=$(spoolgate proposals list --pending | awk 'NR == 2 {print $1}')
 receipt=$(basename spool/forward/agents/r-*.json)

@@ -104,12 +104,12 @@ pub enum Command {
     Replay(replay::Args),
     /// Delete sealed fields of a request for good. Every proof stays valid.
     #[command(
-        after_help = "Examples:\n  spoolgate audit redact req-1 --reason 'a customer asked for it'\n  spoolgate audit redact 42 --field /artifacts/diff_content --reason 'held a password' --yes\n\nOn the gate's own machine, while no gate runs on the home (exit code 7). Without --yes nothing is done."
+        after_help = "Examples:\n  spoolgate audit redact req-1 --reason 'a customer asked for it'\n  spoolgate audit redact 42 --field /body --reason 'held a password' --yes\n\nOn the gate's own machine, while no gate runs on the home (exit code 7). Without --yes nothing is done."
     )]
     Redact(redact::Args),
     /// Print the disclosures of a line's sealed fields.
     #[command(
-        after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 --field /artifacts/diff_content\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), as in RFC 9901. Exit code 1 if one is gone."
+        after_help = "Examples:\n  spoolgate audit disclose 42\n  spoolgate audit disclose 42 --field /body\n\nEach is printed behind its digest: base64url(SHA-256(disclosure)), as in RFC 9901. Exit code 1 if one is gone."
     )]
     Disclose(disclose::Args),
 }

@@ -54,6 +54,6 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 }
 
 /// A time of the command line.
-fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
+pub fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
     text.map(|text| Time::parse(text).with_context(|| format!("--{name}"))).transpose()
 }
