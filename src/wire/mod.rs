@@ -18,6 +18,7 @@ pub mod json;
 pub mod market;
 pub mod orders;
 pub mod proposals;
+pub(crate) mod schema;
 pub mod sealed;
 pub mod services;
 pub mod signing;

@@ -9,7 +9,7 @@ use crate::wire::council::{Artifacts, Axis, ChangeType};
 use crate::wire::text;
 
 /// Most roles of a roster.
-const ROLES_MAX: usize = 32;
+pub(super) const ROLES_MAX: usize = 32;
 
 /// Longest name of a role, characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -24,7 +24,7 @@ const LINES_MAX: usize = 100;
 const TENTHS_MAX: u8 = 100;
 
 /// Longest deadline: 90 days.
-const DEADLINE_S_MAX: u32 = 90 * 86_400;
+pub(super) const DEADLINE_S_MAX: u32 = 90 * 86_400;
 
 /// Bounds of the length of quoted text, characters.
 const TEXT_CHARS: std::ops::RangeInclusive<u16> = 20..=4000;
