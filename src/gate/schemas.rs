@@ -39,7 +39,7 @@ struct Body {
 /// Names of all schemas, sorted.
 pub fn names() -> Vec<&'static str> {
     let mut names: Vec<&'static str> = ACTIONS.iter().map(|rule| rule.name).collect();
-    names.extend(answers::NAMES.iter().map(|(name, _)| *name));
+    names.extend(answers::names());
     names.extend(rules::NAMES);
     names.extend(["request", "answer"]);
     names.sort_unstable();

@@ -26,7 +26,7 @@ pub struct Causality {
     pub root_task_id: RequestId,
     /// The task that spawned this one; null opens the tree. It must be there: a child that forgot its parent is no root.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[schemars(required)]
+    #[schemars(schema_with = "parent_schema")]
     pub parent_task_id: Option<RequestId>,
     /// The receipt that led to it.
     #[serde(default)]
@@ -165,6 +165,7 @@ struct EnvelopeFields<'a> {
 
 /// What the gate reads of a payload, which is otherwise opaque.
 #[derive(Deserialize, schemars::JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 struct Declared {
     /// Where it goes.
     #[serde(default)]
@@ -221,6 +222,11 @@ fn text_of(members: &Members<'_>, key: &str) -> Option<String> {
 fn readable<T: for<'de> Deserialize<'de>>(members: &Members<'_>, key: &str) -> Option<String> {
     let text = text_of(members, key)?;
     serde_json::from_str::<T>(members.get(key)?.get()).is_ok().then_some(text)
+}
+
+/// A task, or null.
+fn parent_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    <Option<RequestId> as schemars::JsonSchema>::json_schema(generator)
 }
 
 fn kind_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {

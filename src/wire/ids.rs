@@ -142,7 +142,10 @@ fn name_schema(what: &str, rule: &str, pattern: &str) -> schemars::Schema {
         "pattern": pattern,
     });
     if matches!(what, "request id" | "task") {
-        schema.insert("not".to_owned(), serde_json::json!({"pattern": r"\.(error|decision)$"}));
+        schema.insert(
+            "not".to_owned(),
+            serde_json::json!({"type": "string", "pattern": r"\.(error|decision)$"}),
+        );
     }
     schema
 }

@@ -47,19 +47,19 @@ pub struct BarRow {
     /// How long it lasts, seconds; it is known at its end.
     #[schemars(schema_with = "crate::wire::schema::whole::<1, INTERVAL_S_MAX>")]
     pub interval_s: u32,
-    /// First price.
+    /// First price, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub open: Amount,
-    /// Highest price.
+    /// Highest price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub high: Amount,
-    /// Lowest price.
+    /// Lowest price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub low: Amount,
-    /// Last price.
+    /// Last price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub close: Amount,
@@ -75,11 +75,11 @@ pub struct BarRow {
 pub struct QuoteRow {
     /// When it stood and was known.
     pub time: Time,
-    /// Highest price somebody pays.
+    /// Highest price somebody pays, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub bid: Amount,
-    /// Lowest price somebody takes.
+    /// Lowest price somebody takes, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub ask: Amount,

@@ -111,26 +111,26 @@ pub struct SubmitOrder {
     /// Limit, market or stop.
     #[serde(deserialize_with = "super::word")]
     pub order_type: OrderType,
-    /// Limit price; exactly for limit orders.
+    /// Limit price, account currency per unit; exactly for limit orders.
     #[serde(default, deserialize_with = "amount::wire::optional")]
     #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub price: Option<Amount>,
     /// For limit and market entries the protective stop again (equals `planned_stop`); for stop
-    /// orders the trigger.
+    /// orders the trigger. Account currency per unit.
     #[serde(default, deserialize_with = "amount::wire::optional")]
     #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub stop_price: Option<Amount>,
     /// The thesis that this trade follows.
     pub thesis_slug: ThesisSlug,
-    /// The price the agent plans to enter at: a claim, used for slippage to plan and nothing else.
+    /// The price the agent plans to enter at, account currency per unit: a claim, used for slippage to plan and nothing else.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub planned_entry: Amount,
-    /// The protective stop of an entry.
+    /// The protective stop of an entry, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount")]
     pub planned_stop: Amount,
-    /// A price at which an entry's position is to be closed again.
+    /// A price at which an entry's position is to be closed again, account currency per unit.
     #[serde(default, deserialize_with = "amount::wire::optional")]
     #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub target_price: Option<Amount>,
@@ -183,7 +183,7 @@ pub struct CancelOrder {
 pub struct TightenStop {
     /// The protective stop, or the entry it was placed with.
     pub order_id: OrderId,
-    /// The new, tighter stop price.
+    /// The new, tighter stop price, account currency per unit; above 0.
     #[serde(deserialize_with = "amount::wire::required")]
     #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub new_stop: Amount,

@@ -54,7 +54,7 @@ impl JsonSchema for RuleProposal {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Activate {
-    /// The rule, as its file would say it.
+    /// The rule, as its file would say it: an object of the schema `rules.rule`.
     #[schemars(schema_with = "crate::wire::schema::any")]
     pub rule: JsonText,
     /// Why.

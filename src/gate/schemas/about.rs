@@ -69,7 +69,7 @@ pub(super) const HEADERS: Condition = condition(
 /// Services.
 pub(super) const SERVICE: Condition = condition(
     "service",
-    "`host` is one whole host name or address, and there is at least one of `methods` and `actions`.",
+    "`host` is one whole host name or address, and there is at least one of `methods` and `actions`, each once.",
 );
 /// Causality.
 pub(super) const CAUSALITY: Condition = condition(

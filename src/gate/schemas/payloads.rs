@@ -9,6 +9,7 @@ use super::about::{
 };
 use super::{Body, Condition, read};
 use crate::gate::actions::{self, Action};
+use crate::rules::services::BY_ACTION;
 use crate::wire::admin::{
     AcceptClock, AddKey, AdjustAccount, ClearHalt, Heartbeat, ImportMarket, RevokeKey, SetHalt, UpdateFunding,
 };
@@ -149,7 +150,7 @@ fn outside(action: Action) -> Row {
             (rotate_key(), "Brings a key into force, and the others of its principal to an end.", &[CALENDAR])
         }
         Action::KeysRevoke => (read::<RevokeKey>(), "Puts a key out of force.", &[BYTES]),
-        Action::ServicesAdd => (read::<AddService>(), "Allows one more service.", &[SERVICE, WHOLE]),
+        Action::ServicesAdd => (add_service(), "Allows one more service.", &[SERVICE, WHOLE]),
         Action::ServicesRemove => (read::<NameService>(), "Takes a service out of the allowlist.", &[]),
         Action::ServicesDeactivate => (read::<NameService>(), "Allows a service no longer, for now.", &[]),
         Action::ServicesActivate => (read::<NameService>(), "Allows a service again.", &[]),
@@ -184,6 +185,16 @@ fn rotate_key() -> Schema {
     let mut schema = read::<AddKey>();
     if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
         required.push(json!("others_end"));
+    }
+    schema
+}
+
+/// Which actions find their service by its entry stands with the rule files.
+fn add_service() -> Schema {
+    let mut schema = read::<AddService>();
+    if let Some(actions) = schema.pointer_mut("/properties/actions").and_then(Value::as_object_mut) {
+        actions.insert("items".to_owned(), json!({"type": "string", "enum": BY_ACTION}));
+        actions.insert("uniqueItems".to_owned(), json!(true));
     }
     schema
 }

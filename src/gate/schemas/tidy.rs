@@ -30,6 +30,12 @@ fn tidy_one(mut schema: Map<String, Value>) -> Map<String, Value> {
     if schema.get("default").is_some_and(Value::is_null) {
         schema.remove("default");
     }
+    // What a type has no name for is not there.
+    let is_object =
+        schema.get("type").is_some_and(|kind| *kind == "object" || *kind == json!(["object", "null"]));
+    if is_object && schema.contains_key("properties") {
+        schema.entry("additionalProperties").or_insert(json!(false));
+    }
     bound(&mut schema);
     collapse(&mut schema);
     if let Some(Value::String(text)) = schema.get("description") {
