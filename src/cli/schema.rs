@@ -67,7 +67,7 @@ fn all() -> impl Iterator<Item = (&'static str, Value)> {
 }
 
 /// The file's text: the same for the same schema.
-fn text(schema: &Value) -> Result<String> {
+pub fn text(schema: &Value) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(schema)?))
 }
 

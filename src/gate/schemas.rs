@@ -46,6 +46,11 @@ pub fn names() -> Vec<&'static str> {
     names
 }
 
+/// Whether the schema of this name is that of a file of a home.
+pub fn is_of_file(name: &str) -> bool {
+    rules::NAMES.contains(&name)
+}
+
 /// The schema of this name (JSON Schema 2020-12), complete in itself: that of an action's payload under the action's name.
 /// None where there is no such schema.
 pub fn schema(name: &str) -> Option<Value> {
