@@ -166,7 +166,8 @@ impl From<CheckResult> for CheckRow {
     }
 }
 
-/// A row as it is answered: [`CheckResult`] without a copy of its texts.
+/// A row of the check vector.
+// As [`CheckResult`], without a copy of its texts.
 #[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct AnsweredRow<'a> {
     /// Name of the check.
@@ -584,7 +585,7 @@ pub(super) enum OrderAnswer<'a> {
         /// Every check that was made.
         checks_passed: AnsweredRows<'a>,
     },
-    /// It is not.
+    /// A check or a rule refused it.
     Rejected(RejectedBody<'a>),
 }
 

@@ -38,12 +38,25 @@ fn tidy_one(mut schema: Map<String, Value>) -> Map<String, Value> {
     }
     bound(&mut schema);
     collapse(&mut schema);
+    describe(&mut schema);
     if let Some(Value::String(text)) = schema.get("description") {
         let text =
             text.split_whitespace().collect::<Vec<_>>().join(" ").replace("[`", "`").replace("`]", "`");
         schema.insert("description".to_owned(), text.into());
     }
     schema
+}
+
+/// The one member of a body is what the body is.
+fn describe(schema: &mut Map<String, Value>) {
+    let Some(about) = schema.get("description").cloned() else { return };
+    let Some(Value::Object(properties)) = schema.get_mut("properties") else { return };
+    if properties.len() > 1 {
+        return;
+    }
+    for property in properties.values_mut().filter_map(Value::as_object_mut) {
+        property.entry("description").or_insert(about.clone());
+    }
 }
 
 /// Widths of numbers as bounds, which every judge knows.
