@@ -264,7 +264,7 @@ fn others() -> Vec<Value> {
     others.extend([16, 32, 64].map(|digits| json!("0123456789abcdef".repeat(digits / 16))));
     others.push(json!("A".repeat(64)));
     others.extend([33, 65, 129, 201, 256, 501, 513, 1001, 2049].map(|bytes| json!("x".repeat(bytes))));
-    others.push(json!("é".repeat(260)));
+    others.extend([120, 150, 260, 600].map(|chars| json!("é".repeat(chars))));
     others.push(json!("é".repeat(1100)));
     others.extend([
         json!(null),
@@ -378,9 +378,96 @@ const SAID: &[(&str, &[&str])] = &[
             "a host alone",
             "neither methods nor actions",
             "stands twice",
+            "xxxxxxxxxx",
+            "éééééééééé",
         ],
     ),
     ("bytes", &[" bytes"]),
+    // Rule files.
+    (
+        "roster",
+        &[
+            "is no name of a role",
+            "printable characters",
+            "which is not in `roles`",
+            "which is not required",
+            "two roles are called",
+            "weights: ",
+            "axis_floor: ",
+            "text: it needs",
+            "stands twice",
+            "a word without letters",
+            "has two floors",
+            "no required role has it",
+            "another role is computed",
+            "there is no artifact",
+            "it needs reject_below",
+            "twice",
+        ],
+    ),
+    ("evidence", &["evidence: "]),
+    ("command", &["`program` is empty", "`time_limit_s` is", "`output_bytes_max` is"]),
+    ("together", &["need each other", "is for the answer of a `policy_command`"]),
+    ("adapters", &["`exec` has a `command`", "has two adapters"]),
+    ("bridge", &["`bridge`", "`group` is empty"]),
+    (
+        "once",
+        &[
+            "stands twice",
+            "stand twice",
+            "twice",
+            "is the host of service",
+            "go to two active",
+            "goes to two active",
+        ],
+    ),
+    (
+        "role",
+        &[
+            "may own no strategies",
+            "asks for nothing",
+            "decides on no concern",
+            "has no tasks",
+            "speaks for no",
+        ],
+    ),
+    ("meaning", &["condition on `", "`message` is"]),
+    ("window", &["`restricted` from"]),
+    ("entries", &["cannot be compared with anything", "stands twice"]),
+    (
+        "strategy",
+        &[
+            "make a concern together",
+            "stop_distance needs",
+            "`degraded` gives",
+            "active on `",
+            "strategy_id `",
+        ],
+    ),
+    (
+        "cases",
+        &[
+            "a case has a name",
+            "a case of this name",
+            "there is no such field",
+            "`rules` names a rule twice",
+            "goes with `rules: []`",
+        ],
+    ),
+    (
+        "file",
+        &[
+            "must be the same",
+            "must agree",
+            "which has no file",
+            "is not in rules/",
+            "is that of no strategy file",
+            "is not a principal",
+            "has no spool of its own",
+            "is no thesis",
+            "no rule file",
+        ],
+    ),
 ];
 
 /// The condition of this schema that a refusal is about.
@@ -762,7 +849,7 @@ fn in_digits(value: Value) -> Value {
 }
 
 /// How many changes of each file are tried, about.
-const TRIES: usize = 500;
+const TRIES: usize = 250;
 
 /// Whether all that is wrong is that YAML's bare 7 or true stands where a text belongs: the reader takes its letters.
 fn is_bare(judge: &Validator, value: &Value) -> bool {

@@ -131,8 +131,8 @@ pub(super) const ROLE: Condition = condition(
 /// What a rule means.
 pub(super) const MEANING: Condition = condition(
     "meaning",
-    "The field is one of `spoolgate rules fields` and belongs to the action, the operator and value fit it, and keys stand \
-     where they mean something.",
+    "The field is one of `spoolgate rules fields` and belongs to the action, the operator and value fit it, keys stand \
+     where they mean something, and `message` is 1 to 500 bytes of printable text.",
 );
 /// Windows.
 pub(super) const WINDOW: Condition =

@@ -45,7 +45,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "council.roles" => (
             read::<RolesFile>(),
             "`council/roles.yaml`: who is heard on what change, and what follows from the votes.",
-            &[about::ROSTER, about::EVIDENCE, about::COMMAND, DIGITS],
+            &[about::ROSTER, about::EVIDENCE, about::COMMAND, DIGITS, WHOLE],
         ),
         "proposals.thesis" => (
             read::<Thesis>(),
@@ -55,17 +55,17 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "rules.admission" => (
             read::<Profile>(),
             "`rules/admission/<tenant>/<surface>/<profile>.yaml`: what may be admitted where.",
-            &[about::TOGETHER, about::COMMAND],
+            &[about::TOGETHER, about::COMMAND, WHOLE],
         ),
         "rules.gateway" => (
             read::<Gateway>(),
             "`rules/gateway.yaml`: what does outgoing actions, how many there may be, and what is out of the ordinary.",
-            &[about::ADAPTERS, about::COMMAND, FILE],
+            &[about::ADAPTERS, about::COMMAND, FILE, WHOLE],
         ),
         "rules.instruments" => (
             read::<InstrumentsFile>(),
             "`rules/instruments.yaml`: what may be traded, its exchange filters and its fees.",
-            &[about::BRIDGE, about::ONCE, DIGITS, FILE],
+            &[about::BRIDGE, about::ONCE, DIGITS, WHOLE, FILE],
         ),
         "rules.notify" => {
             (read::<Notify>(), "`rules/notify.yaml`: who is told that a proposal waits.", &[about::COMMAND])
@@ -73,7 +73,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "rules.principals" => (
             read::<PrincipalsFile>(),
             "`rules/principals.yaml`: who may sign, as what, and for which strategies.",
-            &[about::ROLE, about::ONCE, FILE],
+            &[about::ROLE, about::ONCE, FILE, WHOLE],
         ),
         "rules.rates" => (
             read::<RatesFile>(),
@@ -84,7 +84,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
             read::<RuleFile>(),
             "`rules/core/<id>.yaml` or `rules/active/<id>.yaml`: a rule. `spoolgate rules fields` lists the fields, \
              `spoolgate rules lint` says what a rule means.",
-            &[about::MEANING, FILE, DIGITS, CALENDAR],
+            &[about::MEANING, FILE, DIGITS, WHOLE, CALENDAR],
         ),
         "rules.safety" => (
             read::<Safety>(),
@@ -95,7 +95,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "rules.services" => (
             read::<ServicesFile>(),
             "`rules/services.yaml`: the allowlist. Empty, or absent, nothing leaves the machine.",
-            &[about::SERVICE, about::ONCE, CALENDAR],
+            &[about::SERVICE, about::ONCE, CALENDAR, WHOLE],
         ),
         "rules.set" => (
             read::<SetFile>(),
@@ -110,7 +110,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
         "rules.tests" => (
             read::<CaseFile>(),
             "`rules/tests/<name>.yaml`: facts, and what the rules must make of them.",
-            &[about::CASES, FILE, DIGITS],
+            &[about::CASES, DIGITS, CALENDAR],
         ),
         _ => return None,
     };
