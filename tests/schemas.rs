@@ -157,6 +157,11 @@ const MORE: &[(&str, &str)] = &[
         "keys.rotate",
         r#"{"principal":"bot","key_id":"0123456789abcdef","algorithm":"hmac-sha256","others_end":"2018-04-05T12:00:00Z"}"#,
     ),
+    ("email.draft", r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#),
+    (
+        "calendar.fetch",
+        r#"{"calendarId":"c","startDate":"2018-04-05T00:00:00Z","endDate":"2018-04-06T00:00:00Z"}"#,
+    ),
     ("heartbeat", r#"{"principal":"bot"}"#),
     ("halt.clear", r#"{"scope":{"symbol":"S"},"reason":"r"}"#),
     (
@@ -350,6 +355,25 @@ fn mutants(value: &Value) -> Vec<Value> {
     found
 }
 
+/// What no change in one place makes: it is valid, and what it lacks is a matter of several members.
+fn crossed() -> Vec<(&'static str, Value)> {
+    let people = vec!["ann@example.com"; 150];
+    let mail = json!({"to": people, "cc": people, "subject": "s", "body": "b"});
+    let event = json!({"title": "t", "startTime": "2018-04-06T00:00:00Z", "endTime": "2018-04-05T00:00:00Z"});
+    let bar = json!({"open_time": "2018-04-05T00:00:00Z", "interval_s": 60, "open": 1, "high": 1, "low": 1, "close": 1});
+    let quote = json!({"time": "2018-04-05T00:00:00Z", "bid": 1, "ask": 2});
+    vec![
+        ("email.send", json!({"to": [], "subject": "s", "body": "b"})),
+        ("email.send", mail.clone()),
+        ("email.draft", mail),
+        ("calendar.fetch", json!({"startDate": "2018-04-06T00:00:00Z", "endDate": "2018-04-05T00:00:00Z"})),
+        ("calendar.create", event.clone()),
+        ("calendar.update", event),
+        ("market.update", json!({"symbol": "S"})),
+        ("market.update", json!({"symbol": "S", "bars": vec![bar; 200], "quotes": vec![quote; 200]})),
+    ]
+}
+
 /// Beginnings of what readers say where a condition that no schema has is not met.
 const SAID: &[(&str, &[&str])] = &[
     ("digits", &["is not an amount"]),
@@ -410,7 +434,10 @@ const SAID: &[(&str, &[&str])] = &[
     ),
     ("evidence", &["evidence: "]),
     ("command", &["`program` is empty", "`time_limit_s` is", "`output_bytes_max` is"]),
-    ("together", &["need each other", "is for the answer of a `policy_command`"]),
+    (
+        "together",
+        &["need each other", "is for the answer of a `policy_command`", "`policy_version` is longer"],
+    ),
     ("adapters", &["`exec` has a `command`", "has two adapters"]),
     ("bridge", &["`bridge`", "`group` is empty"]),
     (
@@ -513,6 +540,12 @@ fn schemas_refuse_nothing_that_is_taken_and_name_what_they_let_pass() {
                 }
             }
         }
+    }
+    for (action, payload) in crossed() {
+        assert!(judge(action).is_valid(&payload), "{action}: {payload}");
+        let why = reader(action, &payload.to_string()).unwrap_err();
+        let condition = condition(action, &why).unwrap_or_else(|| panic!("{action}: valid, but {why}"));
+        seen.insert((action, condition));
     }
     assert!(
         faults.is_empty(),

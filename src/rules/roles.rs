@@ -61,6 +61,7 @@ pub struct RoleRule {
     pub confidence_floor: Option<Amount>,
     /// Questions of its brief.
     #[serde(default)]
+    #[schemars(length(max = check::LINES_MAX))]
     pub checklist: Vec<String>,
 }
 
@@ -171,8 +172,10 @@ pub struct TextRules {
 #[serde(deny_unknown_fields)]
 pub struct Placeholders {
     /// Whole texts; once compiled in lower case, letters and digits only.
+    #[schemars(length(max = check::LINES_MAX))]
     pub whole: Vec<String>,
     /// Beginnings of a line; once compiled in lower case.
+    #[schemars(length(max = check::LINES_MAX))]
     pub line_starts: Vec<String>,
 }
 
@@ -210,7 +213,7 @@ pub struct ChangeRule {
     pub required_artifacts: Vec<String>,
     /// Figures that must be there.
     #[serde(default)]
-    #[schemars(extend("uniqueItems" = true))]
+    #[schemars(length(max = check::LINES_MAX), extend("uniqueItems" = true))]
     pub required_metrics: Vec<String>,
     /// How long roles may take, seconds.
     #[schemars(schema_with = "crate::wire::schema::whole::<1, { check::DEADLINE_S_MAX }>")]

@@ -67,9 +67,11 @@ pub(super) fn body(name: &str) -> Option<Body> {
             "`rules/instruments.yaml`: what may be traded, its exchange filters and its fees.",
             &[about::BRIDGE, about::ONCE, DIGITS, WHOLE, FILE],
         ),
-        "rules.notify" => {
-            (read::<Notify>(), "`rules/notify.yaml`: who is told that a proposal waits.", &[about::COMMAND])
-        }
+        "rules.notify" => (
+            read::<Notify>(),
+            "`rules/notify.yaml`: who is told that a proposal waits.",
+            &[about::COMMAND, WHOLE],
+        ),
         "rules.principals" => (
             read::<PrincipalsFile>(),
             "`rules/principals.yaml`: who may sign, as what, and for which strategies.",
@@ -90,7 +92,7 @@ pub(super) fn body(name: &str) -> Option<Body> {
             read::<Safety>(),
             "`rules/safety.yaml`: the limits that no agent and no rule can change. Fractions are of the capital base or \
              of a price (0.05 is 5%), money is in the account's currency.",
-            &[about::WINDOW, DIGITS, WHOLE],
+            &[about::WINDOW, DIGITS, WHOLE, FILE],
         ),
         "rules.services" => (
             read::<ServicesFile>(),

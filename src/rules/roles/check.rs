@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 64;
 const LINE_CHARS_MAX: usize = 200;
 
 /// Most lines of a checklist or a list of placeholders.
-const LINES_MAX: usize = 100;
+pub(super) const LINES_MAX: usize = 100;
 
 /// A score of 10.0.
 const TENTHS_MAX: u8 = 100;

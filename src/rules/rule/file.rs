@@ -54,11 +54,11 @@ pub struct Scope {
     pub action: Vec<String>,
     /// Strategies; absent: all.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<StrategyName>")]
+    #[schemars(with = "Vec<StrategyName>", length(min = 1))]
     pub strategy: Option<Vec<StrategyName>>,
     /// Senders; absent: all.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Vec<Principal>")]
+    #[schemars(with = "Vec<Principal>", length(min = 1))]
     pub principal: Option<Vec<Principal>>,
 }
 
@@ -185,6 +185,7 @@ pub struct RuleFile {
     /// What it applies to.
     pub applies_to: Scope,
     /// Every one of these must hold.
+    #[schemars(length(max = super::ruleset::CONDITIONS_MAX))]
     pub when: Vec<ConditionFile>,
     /// What it does then.
     pub then: Then,
