@@ -324,9 +324,9 @@ fn the_watcher_tells_of_rule_files_that_broke() {
     let (watcher, mut until) = Watcher::over(&home);
     until("watching");
     fs::write(&path, good.replace("max_daily_loss: 250", "max_daily_loss: 25O")).unwrap();
-    assert!(until("cannot be used").contains("rules/safety.yaml:8: max_daily_loss"));
+    assert!(until("cannot be used").contains("rules/safety.yaml:9: max_daily_loss"));
     for args in [&["portfolio"][..], &["audit", "tail"]] {
-        assert!(succeed(&home, args).contains("rules/safety.yaml:8: max_daily_loss"), "{args:?}");
+        assert!(succeed(&home, args).contains("rules/safety.yaml:9: max_daily_loss"), "{args:?}");
     }
     fs::write(&path, &good).unwrap();
     assert!(until("is in force").contains("rulebook"));

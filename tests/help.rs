@@ -25,6 +25,11 @@ const ENDS: &[(&str, i32, &str)] = &[
     ("audit accept-rollback", 2, "nothing was rolled back"),
     ("council dissent", 3, "the case is not decided yet"),
     ("council decide", 3, "a role is silent"),
+    ("rules lint my-checkout --strict", 1, "no rule names the sets"),
+    ("selftest --strict", 1, "some limits can never bind"),
+    ("services activate bank", 1, "it is active"),
+    ("services add bank", 1, "it is there"),
+    ("services add mail", 1, "another service has the action"),
     ("grants end --set payees", 1, "no approval has remembered it"),
     ("handle --dry-run --rules my-checkout witness.json", 1, "the rules refuse the witness"),
     ("rules diff", 1, "the other checkout is looser"),
@@ -39,6 +44,7 @@ const NOT_RUN: &[(&str, &str)] = &[
     ("--socket gate.sock", "root is no client; tests/gateway_socket.rs does it"),
     ("watch | jq", "ends when it is stopped: tests/cli.rs"),
     ("ssh-keygen -Y", "signs what the next line verifies: tests/proposals.rs"),
+    ("zstd -dc", "needs an archived segment: tests/ledger/archive.rs"),
     ("proposals verify", "needs a signature: tests/proposals.rs"),
     ("submit r1.json --agent", "needs a spool of its own: tests/attacks.rs"),
 ];
@@ -161,6 +167,9 @@ fn fault(stage: &Path, line: &str, n: usize) -> Option<String> {
     // What goes on until it is stopped is stopped.
     if script.contains("watch") || script.contains("tail -f") {
         script = format!("timeout -s TERM 1 {script}");
+    }
+    if line.contains(" submit ") && (line.contains("--wait") || line.contains("--proof")) {
+        script = format!("spoolgate watch & sleep 1; {script}; rc=$?; kill %1; exit $rc");
     }
     let done = run(&dir, &format!("set -o pipefail; {script}"));
     if std::env::var_os("SPOOLGATE_EXAMPLE").is_some() {

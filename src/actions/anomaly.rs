@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 const KEPT_MAX: usize = 1024;
 
 /// What holds a request until a person has looked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Anomaly {
     /// Too many within a few seconds.

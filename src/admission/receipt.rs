@@ -9,7 +9,7 @@ use crate::wire::time::Time;
 const DETAIL_CHARS_MAX: usize = 500;
 
 /// Whether the task may come into being.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It may.
@@ -19,7 +19,7 @@ pub enum Verdict {
 }
 
 /// The receipt's phase.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
     /// Of an ALLOW.
@@ -31,7 +31,7 @@ pub enum Phase {
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal;)*) => {
         /// Why a task was denied, in the order of the checks: the first that fails is the reason.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
         pub enum Reason {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }
@@ -104,7 +104,7 @@ pub fn markdown() -> String {
 }
 
 /// The counts that a decision was made on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Counters {
     /// Depth by the ledger.
@@ -120,7 +120,7 @@ pub struct Counters {
 }
 
 /// What the request claimed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Claimed {
     /// `spawn_depth`.
@@ -130,7 +130,7 @@ pub struct Claimed {
 }
 
 /// A receipt. What could not be read, or does not apply, is null.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
     /// `r-<line>`: the ledger line that holds it.

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use spoolgate::gate::schemas;
 use spoolgate::home::read::real_seams;
 use spoolgate::home::{HomeError, layout};
 use spoolgate::host::keyring::KEYRING_FILE;
@@ -94,9 +95,25 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+/// Where the schemas that the first lines of rule files name lie: in this repository, and in a home.
+const SCHEMAS: [&str; 2] = ["/examples/schemas/", "/schemas/"];
+
+/// The files of a new home: rule files, and the schemas that editors check them by.
+fn files() -> Result<Vec<(String, String)>> {
+    let [here, there] = SCHEMAS;
+    let mut files: Vec<(String, String)> =
+        TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), text.replacen(here, there, 1))).collect();
+    for name in schemas::names().into_iter().filter(|name| schemas::is_of_file(name)) {
+        if let Some(schema) = schemas::schema(name) {
+            files.push((format!("schemas/{name}.json"), super::schema::text(&schema)?));
+        }
+    }
+    Ok(files)
+}
+
 /// Writes the rule files that are not there.
 pub fn write_template(home: &Path) -> Result<()> {
-    for (path, text) in TEMPLATE {
+    for (path, text) in files()? {
         let path = home.join(path);
         if let Some(folder) = path.parent() {
             // Whatever the umask is, only the owner may write rules.

@@ -438,12 +438,16 @@ impl Turn<'_> {
 }
 
 /// One policy in the answer of `admission.health`.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) struct PolicyHealth<'a> {
+    /// Where it holds.
     #[serde(flatten)]
     domain: &'a Domain,
+    /// Its own version; null: it has none.
     policy_version: Option<&'a str>,
+    /// SHA-256 of the file's bytes, hex.
     policy_hash: &'a str,
+    /// Denied from this depth on.
     max_spawn_depth: u32,
     /// Why nothing is admitted under it just now.
     error: Option<String>,

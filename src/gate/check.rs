@@ -31,6 +31,41 @@ pub fn checked() -> impl Iterator<Item = &'static str> {
     ORDERS.into_iter().chain(gateway::ACTIONS)
 }
 
+/// The schema of the answer's body.
+pub(super) fn answer_schema() -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "properties": {
+            "would_be": {
+                "type": "object",
+                "description": "The answer that the request would have now.",
+                "properties": {
+                    "status": {
+                        "type": "string",
+                        "enum": ["success", "error", "requires_approval", "rate_limited", "pending"],
+                        "description": "Its status; `pending` where an adapter would be asked to do it, and its answer be the answer.",
+                    },
+                    "data": {"description": "Its `data`, as in the schema of the action's answer. Orders and holds named in it do not exist."},
+                    "error": {
+                        "type": "object",
+                        "description": "Why it would not be done.",
+                        "properties": {
+                            "code": {"type": "string", "description": "Stable code."},
+                            "message": {"type": "string", "description": "What, where, and what to do."},
+                        },
+                        "required": ["code", "message"],
+                        "additionalProperties": false,
+                    },
+                },
+                "required": ["status"],
+                "additionalProperties": false,
+            },
+        },
+        "required": ["would_be"],
+        "additionalProperties": false,
+    })
+}
+
 /// How the answer would begin.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -21,7 +21,7 @@ use crate::wire::ids::{ConcernId, ConcernPart, ControlId, Principal, StrategyNam
 use crate::wire::time::Time;
 
 /// A strategy as `strategies.list` and `strategies.get` show it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct StrategyView<'a> {
     /// What controllers call it.
     pub strategy_id: &'a str,
@@ -155,9 +155,11 @@ pub(super) fn of_entries(
     (stands.closed, factor)
 }
 
-#[derive(Serialize)]
-enum Shown<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) enum Shown<'a> {
+    /// All of them.
     Strategies(Vec<StrategyView<'a>>),
+    /// The one that was asked for.
     Strategy(StrategyView<'a>),
 }
 

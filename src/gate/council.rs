@@ -69,20 +69,26 @@ pub struct Closing {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-#[derive(Serialize)]
-struct CaseOpened<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct CaseOpened<'a> {
+    /// The case.
     case: &'a RequestId,
+    /// Roles that must answer.
     roles: &'a [&'a str],
+    /// Until when.
     deadline: Time,
+    /// What a verdict must name: the hash of the request, hex.
     request_sha256: &'a str,
     /// Required roles that nobody may speak for in this case: it can only wait for its deadline.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unstaffed: Vec<&'a str>,
 }
 
-#[derive(Serialize)]
-struct VerdictFiled<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct VerdictFiled<'a> {
+    /// The case.
     case: &'a RequestId,
+    /// The role, by its name in the roster.
     role: &'a str,
     /// What the verdict counts as, which can be less than it says.
     counts_as: Stance,

@@ -111,89 +111,146 @@ pub struct Judged {
 }
 
 /// Bodies of answers, externally tagged as the contract writes them.
-#[derive(Serialize)]
+#[derive(Serialize, schemars::JsonSchema)]
 pub(super) enum AnswerBody<'a> {
+    /// Of `portfolio.get`.
     Portfolio(views::PortfolioState),
+    /// Of `orders.list`.
     Orders(Vec<views::OrderView>),
+    /// Of `fills.list`.
     Fills(&'a [Fill]),
+    /// Of `market.get`.
     MarketData(views::MarketState),
+    /// Of `market.import`.
     MarketImported {
+        /// The instrument.
         symbol: String,
+        /// How many rows came.
         rows: usize,
+        /// How many `market` lines they took before their own.
         lines: usize,
+        /// How many executions there were.
         fills: usize,
         /// Orders that the market reached and the venue could not fill; nothing of that is silent.
         left_open: Vec<LeftOpen>,
     },
+    /// Of `market.update`.
     MarketUpdated {
+        /// The instrument.
         symbol: &'a Symbol,
+        /// How many rows came.
         rows: usize,
         /// Those that were newer than what was known; the others were passed over.
         taken: usize,
+        /// How many `market` lines they took before their own.
         lines: usize,
+        /// How many executions there were.
         fills: usize,
+        /// Orders that the market reached and the venue could not fill.
         left_open: Vec<LeftOpen>,
+        /// What the market is like; null: it was not said.
         regime: Option<&'a Regime>,
     },
+    /// Of `admission.health`.
     AdmissionHealth {
+        /// SHA-256 of the rulebook in force, hex.
         rulebook: &'a str,
+        /// Why the rule files cannot be read; null: they can.
         rulebook_fault: Option<&'a str>,
+        /// Every policy.
         policies: Vec<PolicyHealth<'a>>,
     },
+    /// Of `admission.cache_clear` and `admission.cache_invalidate`.
     PoliciesForgotten {
+        /// Whose were forgotten, as `tenant/surface/profile`.
         domains: &'a [String],
     },
+    /// Of `funding.update`.
     FundingCharged {
+        /// The instrument.
         symbol: &'a Symbol,
+        /// When it was due.
         time: Time,
         /// What positions pay together; below 0 they are paid.
         charged: Amount,
+        /// How many positions pay or are paid.
         positions: usize,
     },
+    /// Of `venue.report`.
     ReportBooked {
+        /// The order.
         order_id: OrderId,
+        /// The venue's id of the report.
         exec_id: &'a ExecId,
     },
+    /// Of `halt.set`.
     HaltSet {
+        /// Who.
         principal: Option<&'a Principal>,
     },
+    /// Of `halt.clear`.
     HaltCleared {
+        /// What was cleared.
         scope: &'a str,
     },
+    /// Of `heartbeat`.
     Heartbeat {
+        /// Who.
         principal: &'a Principal,
         /// Whether its entries were closed until now.
         armed_again: bool,
     },
+    /// Of `account.adjust`.
     AccountAdjusted {
+        /// Cash afterwards, account currency.
         cash: crate::wire::amount::Amount,
     },
+    /// Of `clock.accept`.
     ClockAccepted {},
+    /// Of `keys.add` and `keys.rotate`.
     KeyAdded {
+        /// The key.
         key_id: &'a str,
+        /// Who.
         principal: &'a Principal,
     },
+    /// Of `keys.revoke`.
     KeyRevoked {
+        /// The key.
         key_id: &'a str,
+        /// Since when.
         at: Time,
     },
+    /// Of `approval.grant`.
     ApprovalGranted {
+        /// The held request.
         id: HoldId,
         /// Its answer says what came of it.
         request_id: &'a RequestId,
     },
+    /// Of `approval.deny`.
     ApprovalDenied {
+        /// The held request.
         id: HoldId,
+        /// The id of its request; its answer says what came of it.
         request_id: &'a RequestId,
     },
+    /// Of `grant.add`.
     GrantAdded {
+        /// The set.
         set: &'a SetName,
+        /// The value.
         value: &'a str,
+        /// The task; null: everything.
         task: &'a TaskName,
     },
+    /// Of `grant.end`.
     GrantEnded {
+        /// The set.
         set: &'a SetName,
+        /// The value.
         value: &'a str,
+        /// The task; null: everything.
         task: Option<&'a TaskName>,
     },
 }

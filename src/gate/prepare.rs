@@ -373,6 +373,9 @@ fn read_payload(rule: &ActionRule, text: &str) -> Result<Payload, String> {
                     known.join(", ")
                 ));
             }
+            if !asked.payload.get().starts_with('{') {
+                return Err("`payload` must be an object: that of the action that is asked about".to_owned());
+            }
             Payload::Check(Box::new(asked))
         }
         Action::CouncilRequest => {

@@ -166,15 +166,23 @@ impl From<CheckResult> for CheckRow {
     }
 }
 
-/// A row as it is answered: [`CheckResult`] without a copy of its texts.
-#[derive(Serialize)]
-struct AnsweredRow<'a> {
+/// A row of the check vector.
+// As [`CheckResult`], without a copy of its texts.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct AnsweredRow<'a> {
+    /// Name of the check.
     check_name: &'a str,
+    /// Whether it passed. A check that could not be computed has not.
     passed: bool,
+    /// The computed value, in `unit`; null where it could not be computed.
     value: Option<Amount>,
+    /// The limit it was compared with, in `unit`; null where there is none.
     limit: Option<Amount>,
+    /// Where the limit comes from, such as `safety.yaml`.
     source: &'a str,
+    /// Unit of value and limit: `usd`, `fraction`, `ms`, `bool`, `price`, `size`, `count`.
     unit: &'a str,
+    /// Why it failed or could not be computed, in words; or what an exempt check would have said.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
 }
@@ -188,9 +196,19 @@ impl<'a> From<&'a CheckRow> for AnsweredRow<'a> {
 }
 
 /// The rows of a check vector that passed, or those that did not.
-struct AnsweredRows<'a> {
+pub(super) struct AnsweredRows<'a> {
     rows: &'a [CheckRow],
     passed: bool,
+}
+
+impl schemars::JsonSchema for AnsweredRows<'_> {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "AnsweredRows".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        <Vec<AnsweredRow<'_>> as schemars::JsonSchema>::json_schema(generator)
+    }
 }
 
 impl Serialize for AnsweredRows<'_> {
@@ -558,16 +576,25 @@ pub struct Redaction {
 }
 
 /// The contract's answer to an order request, externally tagged.
-#[derive(Serialize)]
-enum OrderAnswer<'a> {
-    Accepted { order_id: OrderId, checks_passed: AnsweredRows<'a> },
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) enum OrderAnswer<'a> {
+    /// The order is open, or has filled.
+    Accepted {
+        /// Its id.
+        order_id: OrderId,
+        /// Every check that was made.
+        checks_passed: AnsweredRows<'a>,
+    },
+    /// A check or a rule refused it.
     Rejected(RejectedBody<'a>),
 }
 
 /// What did not pass, and what did.
-#[derive(Serialize)]
-struct RejectedBody<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct RejectedBody<'a> {
+    /// Checks that did not pass.
     checks_failed: AnsweredRows<'a>,
+    /// Those that did.
     checks_passed: AnsweredRows<'a>,
     /// What would pass; null where that is nothing that has a size. Absent of outgoing actions.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -582,34 +609,47 @@ struct Retry {
 }
 
 /// The answer to an outgoing action that is to come again.
-#[derive(Serialize)]
-struct LimitedAnswer<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct LimitedAnswer<'a> {
+    /// How long to wait before the same is sent again, milliseconds.
     #[serde(rename = "retryAfterMs")]
     retry_after_ms: u64,
+    /// What did not pass.
     #[serde(rename = "Rejected")]
     rejected: RejectedBody<'a>,
 }
 
 /// The interim answer to a held request.
-#[derive(Serialize)]
-enum HeldAnswer<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) enum HeldAnswer<'a> {
+    /// It waits for a person.
     Held {
+        /// Its name, as `h-12`.
         hold_id: HoldId,
+        /// SHA-256 of its signing string, hex: what is approved.
         request_sha256: &'a str,
+        /// Rules that hold it.
         rules: &'a [RuleId],
+        /// What is out of the ordinary.
         #[serde(skip_serializing_if = "<[Anomaly]>::is_empty")]
         anomalies: &'a [Anomaly],
+        /// Until when it may be approved.
         expires_at: Time,
+        /// Checks that did not pass.
         checks_failed: AnsweredRows<'a>,
+        /// Those that did.
         checks_passed: AnsweredRows<'a>,
     },
 }
 
 /// The answer to what admission alone decided.
-#[derive(Serialize)]
-struct AdmissionAnswer<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) struct AdmissionAnswer<'a> {
+    /// Allow or deny.
     decision: Verdict,
+    /// The receipt.
     receipt: &'a Receipt,
+    /// Every check that was made.
     checks: Vec<AnsweredRow<'a>>,
 }
 

@@ -98,12 +98,27 @@ pub fn edits(changes: &[state::Change]) -> impl Iterator<Item = (&Edit, &str, &s
     })
 }
 
-#[derive(Serialize)]
-enum Body<'a> {
+/// Bodies of answers.
+#[derive(Serialize, schemars::JsonSchema)]
+pub(super) enum Body<'a> {
+    /// The allowlist is another one.
     #[serde(rename = "ServicesChanged")]
-    Changed { service: &'a ServiceName, change: &'a str, rulebook: &'a str },
+    Changed {
+        /// Which service.
+        service: &'a ServiceName,
+        /// What was done with it.
+        change: &'a str,
+        /// SHA-256 of the new rulebook, hex.
+        rulebook: &'a str,
+    },
+    /// The service has another credential, or none.
     #[serde(rename = "CredentialSet")]
-    Credential { service: &'a ServiceName, credential_id: Option<&'a str> },
+    Credential {
+        /// Which service.
+        service: &'a ServiceName,
+        /// The credential's name in the keyring; null: none.
+        credential_id: Option<&'a str>,
+    },
 }
 
 fn done(body: &Body<'_>, changes: Vec<Change>) -> Result<Outcome, Refusal> {

@@ -25,52 +25,65 @@ const LIST_MAX: usize = 10_000;
 pub const CACHE_TTL_S: u32 = 300;
 
 /// Limits of one domain, names as in SPEC-IG-0000. What is absent is not limited, but for depth.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     /// Named in receipts.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::short::<VERSION_BYTES_MAX>")]
     pub policy_version: Option<String>,
     /// Denied from this depth on; roots have depth 0.
     pub max_spawn_depth: NonZeroU32,
     /// Tasks below a root.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::count::<0>")]
     pub max_total_descendants: Option<u64>,
     /// Tasks of one capability in a tree, the root's included.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::count::<1>")]
     pub max_repeats_per_capability: Option<NonZeroU64>,
     /// How often a capability may stand among the nearest ancestors.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::count::<1>")]
     pub max_repeats_in_ancestor_window: Option<NonZeroU64>,
     /// How many ancestors those are.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, WINDOW_MAX>")]
     pub ancestor_window_size: Option<NonZeroU32>,
     /// Tasks that may be admitted in a tree, the root included; issued when the root is opened.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::count::<1>")]
     pub recursion_budget: Option<NonZeroU64>,
     /// The only capabilities; empty: none.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Capability>", length(max = LIST_MAX))]
     pub capability_allowlist: Option<Vec<Capability>>,
     /// Capabilities never admitted.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Capability>", length(max = LIST_MAX))]
     pub capability_denylist: Option<Vec<Capability>>,
     /// The only targets that a payload may name; empty: none.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>", length(max = LIST_MAX))]
     pub allowed_targets: Option<Vec<String>>,
     /// Whether anything but leases is admitted.
     #[serde(default = "yes")]
     pub can_spawn: bool,
     /// Largest artifact, bytes.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::count::<0>")]
     pub max_artifact_size_bytes: Option<u64>,
     /// A program that delivers a second profile, which holds besides this one: it can only be stricter.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandRule")]
     pub policy_command: Option<CommandRule>,
     /// How long its answer is kept, seconds.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, CACHE_TTL_S_MAX>")]
     pub cache_ttl_seconds: Option<NonZeroU32>,
     /// A program that knows more of a task's lineage than the ledger: its counts can only be higher.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandRule")]
     pub lineage_command: Option<CommandRule>,
 }
 
@@ -88,13 +101,15 @@ pub struct Policy {
 }
 
 /// What a key may have admitted.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     /// Domains it may speak for; the first is that of bare causality.
+    #[schemars(length(min = 1))]
     pub domains: Vec<Domain>,
     /// Roots it may open within any hour; absent: none.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, ROOTS_PER_HOUR_MAX>")]
     pub roots_per_hour: Option<NonZeroU32>,
     /// Whether what admission can refuse must carry causality.
     #[serde(default)]

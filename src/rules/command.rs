@@ -9,17 +9,20 @@ const OUTPUT_BYTES_MAX: u32 = 1024 * 1024;
 
 /// A program, started without a shell: what it is asked stands on its standard input, what it writes to its standard
 /// output is its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommandRule {
     /// Path of the program.
+    #[schemars(length(min = 1))]
     pub program: String,
     /// Its arguments.
     #[serde(default)]
     pub args: Vec<String>,
     /// How long it may take, seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, TIME_S_MAX>")]
     pub time_limit_s: u32,
     /// How much it may print, bytes.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { 8 * OUTPUT_BYTES_MAX }>")]
     pub output_bytes_max: u32,
 }
 

@@ -8,7 +8,7 @@ use crate::wire::council::ChangeType;
 
 /// Every threshold of the evidence roles, and what they may assume. Levels and shares are fractions (0.05 is 5%), Sharpe
 /// ratios annual, moments those of returns per period. Members that are not written have the value of [`Default`].
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct EvidencePolicy {
     /// Changes on which the evidence roles vote by computation. The others make no claim that could be computed.
@@ -17,99 +17,131 @@ pub struct EvidencePolicy {
     pub optional_inputs: Vec<String>,
     /// Years a track record is taken to span where none are stated; the answer says so.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub assumed_years: Amount,
     /// Periods a year where none are stated.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub assumed_periods_per_year: Amount,
     /// Skew of the returns where neither it nor the returns are sent.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub assumed_skew: Amount,
     /// Non-excess kurtosis of the returns, likewise.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub assumed_kurtosis: Amount,
     /// Mean of true annual Sharpe ratios before the evidence.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub sharpe_prior_mean: Amount,
     /// Standard deviation of true annual Sharpe ratios before the evidence.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub sharpe_prior_sd: Amount,
     /// RC-02: below this a Sharpe ratio is implausible: major.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub implausible_p: Amount,
     /// RC-02: below this it is doubtful: minor.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub doubtful_p: Amount,
     /// RC-03: share by which figures that follow from each other may differ.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub agreement_slack: Amount,
     /// RC-03: largest annual volatility whose drag may explain a loss with a positive Sharpe ratio, as a fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub vol_drag_max: Amount,
     /// RC-04: share by which log growth may exceed half of the squared Sharpe ratio.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub growth_slack: Amount,
     /// RC-04: below this a drawdown is too small for the other figures.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub drawdown_p: Amount,
     /// RC-05: level of Wilson's two-sided interval.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub interval_alpha: Amount,
     /// RC-05: win rate of no profit where no payoff ratio is stated, as a fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub break_even: Amount,
     /// RC-07: the edge of a trade must exceed its cost so many times.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub cost_multiple: Amount,
     /// RC-08: least share of the sampling error that simulated Sharpe ratios must spread.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub monte_carlo_sd_share: Amount,
     /// RC-09: below this autocorrelation counts, where the first one is positive.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub smoothing_p: Amount,
     /// RC-09: least share of the plain Sharpe ratio that the adjusted one may be.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub smoothing_share: Amount,
     /// RC-10: share by which a recomputed figure may differ beyond rounding.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub recompute_slack: Amount,
     /// QR-01: below this the t-statistic blocks.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub t_reject: Amount,
     /// QR-01: below this it is a major weakness.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub t_hurdle: Amount,
     /// QR-02: least probabilistic Sharpe ratio.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub psr_min: Amount,
     /// QR-03: below this the deflated Sharpe ratio blocks.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub dsr_reject: Amount,
     /// QR-03: below this it is a major weakness.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub dsr_min: Amount,
     /// QR-04: level of the minimum track record length.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub track_record_alpha: Amount,
     /// QR-04: annual Sharpe ratio that must be exceeded.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub benchmark_sharpe: Amount,
     /// QR-06: least annual Sharpe ratio after the haircut.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub haircut_min: Amount,
     /// QR-07: from this on the probability of overfitting blocks.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub pbo_reject: Amount,
     /// QR-07: above this it is a major weakness.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub pbo_max: Amount,
     /// QR-08: below this the drop out of sample blocks.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub drop_reject_p: Amount,
     /// QR-08: below this it is a major weakness.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub drop_p: Amount,
     /// QR-10: quantile of the bootstrapped Sharpe ratio that must be above 0.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub bootstrap_quantile: Amount,
     /// RC-09: lags of the Ljung-Box test.
     pub smoothing_lags: u32,

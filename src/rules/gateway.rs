@@ -44,7 +44,7 @@ pub const OPEN_MAX: u32 = 10_000;
 const ADAPTERS_MAX: usize = 256;
 
 /// What kind of thing does an action.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AdapterKind {
     /// Nothing is done, and it says so.
@@ -64,22 +64,30 @@ impl AdapterKind {
 }
 
 /// An adapter and its actions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdapterRule {
     /// What it does.
+    #[schemars(schema_with = "actions_schema", length(min = 1))]
     pub actions: Vec<String>,
     /// For which services only; absent: for all. Two adapters of one action differ in this.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
     pub services: Vec<ServiceName>,
     /// How.
     pub adapter: AdapterKind,
     /// The program; of `exec` only.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandRule")]
     pub command: Option<CommandRule>,
     /// How many of it may run at a time.
     #[serde(default = "four")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, WORKERS_MAX>")]
     pub at_once: u32,
+}
+
+pub(super) fn actions_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::wire::schema::words(&ACTIONS)
 }
 
 impl AdapterRule {
@@ -117,14 +125,16 @@ fn four() -> u32 {
 }
 
 /// How many actions there may be within an hour.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ActionRates {
     /// Of one principal and action, where it is another number than the default.
     #[serde(default, deserialize_with = "each_once")]
+    #[schemars(schema_with = "per_hour_schema")]
     pub per_hour: BTreeMap<String, u32>,
     /// Of everybody and every action together.
     #[serde(default = "five_hundred")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, COUNT_MAX>")]
     pub all_per_hour: u32,
 }
 
@@ -151,6 +161,16 @@ fn each_once<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<Stri
     deserializer.deserialize_map(Each)
 }
 
+fn per_hour_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object",
+        "propertyNames": {"enum": ACTIONS},
+        "additionalProperties": {
+            "type": "integer", "minimum": 1, "maximum": COUNT_MAX, "description": "Most within an hour.",
+        },
+    })
+}
+
 fn five_hundred() -> u32 {
     500
 }
@@ -174,14 +194,17 @@ impl ActionRates {
 }
 
 /// What is out of the ordinary, and held.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AnomalyRule {
     /// More of one principal within the window are a burst.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, COUNT_MAX>")]
     pub burst_max: u32,
     /// The window, seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, BURST_WINDOW_S_MAX>")]
     pub burst_window_s: u32,
     /// Larger payloads are held. Bytes, without insignificant white space.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, PAYLOAD_BYTES_MAX>")]
     pub payload_bytes_max: u32,
 }
 
@@ -192,14 +215,17 @@ impl Default for AnomalyRule {
 }
 
 /// The file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Gateway {
     /// Adapters.
+    #[schemars(length(max = ADAPTERS_MAX))]
     pub adapters: Vec<AdapterRule>,
     /// How many run at a time, of all adapters.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, WORKERS_MAX>")]
     pub workers: u32,
     /// How many actions may wait or run, of all principals together.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, OPEN_MAX>")]
     pub open_max: u32,
     /// Rates.
     pub rates: ActionRates,

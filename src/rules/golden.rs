@@ -20,7 +20,7 @@ use crate::wire::ids::{Principal, RuleId};
 use crate::wire::time::Time;
 
 /// What is to become of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
     /// No rule does anything.
@@ -34,7 +34,7 @@ pub enum Expect {
 }
 
 /// `rules/tests/<name>.yaml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CaseFile {
     /// Facts of every case that does not give them itself and whose action has them.
@@ -45,21 +45,26 @@ pub struct CaseFile {
 }
 
 /// One case.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
     /// What it shows; no two of a file have the same.
+    #[schemars(schema_with = "crate::wire::schema::said_at_length")]
     pub name: String,
     /// The action that is asked for.
+    #[schemars(schema_with = "action_schema")]
     pub action: String,
     /// The instant: gives the facts `time.*`, and entries of sets expire by it. Absent: no entry has expired.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Time")]
     pub at: Option<Time>,
     /// Who signed: gives `request.source`.
     #[serde(default, rename = "as", deserialize_with = "yaml::present")]
+    #[schemars(with = "Principal")]
     pub source: Option<Principal>,
     /// A payload: gives the facts that come from the request alone.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(schema_with = "crate::wire::schema::any")]
     pub request: Option<serde_json::Value>,
     /// Facts by the name that conditions have for them; `history.count(3600s)`, `first_seen(order.symbol)`.
     #[serde(default)]
@@ -73,9 +78,11 @@ pub struct Case {
     /// What the rules in force do.
     pub expect: Expect,
     /// Rules in force that act, all of them.
+    #[schemars(extend("uniqueItems" = true))]
     pub rules: Vec<RuleId>,
     /// Rules in status `shadow` that would act, all of them; absent: not looked at.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Vec<RuleId>")]
     pub shadow: Option<Vec<RuleId>>,
 }
 
@@ -131,6 +138,10 @@ pub struct Report {
 
 /// The facts that a request gives by itself, in the order of the readings; none: it does not give it.
 pub type Computed<'a> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, String>;
+
+fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "enum": RULED_ACTIONS})
+}
 
 impl Expect {
     fn of(then: Option<Then>) -> Expect {

@@ -12,7 +12,7 @@ const MINUTE_MS: i64 = 60_000;
 
 /// A restricted window, UTC: from the beginning of one minute up to that of another. Past midnight if it ends
 /// earlier in the day than it begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
     /// Its first minute.
@@ -67,6 +67,11 @@ impl Minute {
         i64::from(self.0).saturating_mul(MINUTE_MS)
     }
 }
+
+crate::wire::schema::text_schema!(
+    Minute,
+    schemars::json_schema!({"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"})
+);
 
 impl fmt::Display for Minute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

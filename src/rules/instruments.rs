@@ -7,7 +7,7 @@ use crate::wire::amount::{self, Amount};
 use crate::wire::ids::{Principal, Symbol};
 
 /// Which market rows a thing is taken from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MarketSource {
     /// Trade bars. Bid and ask are the last close less and plus `half_spread`.
@@ -17,7 +17,7 @@ pub enum MarketSource {
 }
 
 /// Where an instrument's orders go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Venue {
     /// The paper venue: market rows fill them.
@@ -28,28 +28,34 @@ pub enum Venue {
 }
 
 /// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and PERCENT_PRICE.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Instrument {
     /// Its name in requests.
     pub symbol: Symbol,
     /// Account currency per unit and price point; 1 for spot.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub multiplier: Amount,
     /// Prices are multiples of this; 0 disables the check.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub tick: Amount,
     /// Sizes are multiples of this; 0 disables the check.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub lot: Amount,
     /// Smallest size of an order.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub min_size: Amount,
     /// Largest size of an order.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_size: Amount,
     /// Smallest notional of an order, account currency.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub min_notional: Amount,
     /// Smallest distance of a protective stop from the worst entry, in ticks.
     pub min_stop_ticks: u32,
@@ -59,42 +65,52 @@ pub struct Instrument {
     pub fills_from: MarketSource,
     /// Half the spread assumed where there are only bars, fraction of the price.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0_below_1")]
     pub half_spread: Amount,
     /// Slippage of paper market and stop orders, fraction of the price.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0_below_1")]
     pub slippage: Amount,
     /// Fee on resting limit fills, fraction of notional.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub maker_fee: Amount,
     /// Fee on all other fills, fraction of notional.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     pub taker_fee: Amount,
     /// Largest share of a bar's volume that paper orders may take.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub volume_share: Amount,
     /// What it moves together with: instruments of one group share `max_correlated_group`.
     #[serde(default)]
+    #[schemars(schema_with = "crate::wire::schema::said_or_null")]
     pub group: Option<String>,
     /// An open further than this fraction from the previous close is implausible and halts entries in the
     /// symbol until a person clears it; absent: nothing is.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_gap: Option<Amount>,
     /// How far a limit price or trigger may lie from the last price when it reaches the venue, fraction of that price;
     /// absent: any distance. The exchange filter PERCENT_PRICE.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub percent_price: Option<Amount>,
     /// Length of a bar, seconds: market data are stale after two.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { u32::MAX }>")]
     pub bar_s: u32,
     /// Where its orders go.
     #[serde(default)]
     pub venue: Venue,
     /// Who carries its orders out and reports on them; exactly with `venue: outbox`.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Principal")]
     pub bridge: Option<Principal>,
 }
 
 /// The file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InstrumentsFile {
     /// All instruments.

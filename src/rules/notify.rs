@@ -10,7 +10,7 @@ use super::yaml;
 pub const PATH: &str = "rules/notify.yaml";
 
 /// What runs when a proposal waits for people; the proposal stands on its standard input.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Notify {
     /// The program.

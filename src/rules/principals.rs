@@ -7,7 +7,7 @@ use super::yaml;
 use crate::wire::ids::{ConcernId, Principal, StrategyName};
 
 /// What kind of signer a principal is; the action table says what each kind may send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// A person: clears halts, adjusts the account, manages keys. Never trades.
@@ -33,7 +33,7 @@ impl Role {
 }
 
 /// One signer.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrincipalRule {
     /// Its name, the `source` of its requests. Never reused for somebody else.
@@ -48,6 +48,7 @@ pub struct PrincipalRule {
     pub spool: Option<Principal>,
     /// Its own bound on the age of requests, in seconds; absent: that of safety.yaml.
     #[serde(default)]
+    #[schemars(schema_with = "crate::wire::schema::whole_or_null::<1, { u32::MAX }>")]
     pub request_age_max_s: Option<u32>,
     /// Council roles it may speak for; feeds have none. Once compiled, those of the roster by their name there;
     /// any other name is a role whose objection counts and whose approval does not.
@@ -55,17 +56,19 @@ pub struct PrincipalRule {
     pub council_roles: Vec<String>,
     /// Which of the actions that leave the machine it may ask for; absent: none.
     #[serde(default)]
+    #[schemars(schema_with = "crate::rules::gateway::actions_schema")]
     pub actions: Vec<String>,
     /// What it may decide on; absent: nothing but what makes its own safer.
     #[serde(default)]
     pub control: ControlRight,
     /// Where its tasks may be admitted; absent: nowhere.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Grant")]
     pub admission: Option<Grant>,
 }
 
 /// What a principal may decide on by `control.apply`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControlRight {
     /// Concerns, each of at least one strategy file.
@@ -76,7 +79,7 @@ pub struct ControlRight {
 }
 
 /// The file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrincipalsFile {
     /// All signers.

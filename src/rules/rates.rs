@@ -11,7 +11,7 @@ use super::yaml;
 use crate::wire::ids::Principal;
 
 /// What one spool may hand in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quota {
     /// Files a minute.
@@ -21,28 +21,38 @@ pub struct Quota {
 }
 
 /// The quota of one principal's own spool.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PrincipalQuota {
+    /// Whose; it has a spool of its own.
     name: Principal,
+    /// Files a minute.
     requests_per_minute: NonZeroU32,
+    /// Their bytes a minute.
     bytes_per_minute: NonZeroU64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// Quotas of spools.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SpoolQuotas {
+    /// Files a minute of a spool that nothing else is said of.
     requests_per_minute: NonZeroU32,
+    /// Their bytes a minute.
     bytes_per_minute: NonZeroU64,
+    /// The flat spool, where it has another quota.
     #[serde(default)]
     flat: Option<Quota>,
+    /// Spools of principals that have another quota.
     #[serde(default)]
     principals: Vec<PrincipalQuota>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RatesFile {
+pub(crate) struct RatesFile {
+    /// Quotas of spools.
     spool: SpoolQuotas,
 }
 

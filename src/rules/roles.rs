@@ -15,7 +15,7 @@ use super::principals::PrincipalRule;
 use super::rulebook::RulebookError;
 use super::yaml;
 use crate::wire::amount::{self, Amount};
-use crate::wire::council::{Axis, ChangeType};
+use crate::wire::council::{Artifacts, Axis, ChangeType};
 use crate::wire::text;
 
 /// Path of the file below a home.
@@ -25,7 +25,7 @@ pub const PATH: &str = "council/roles.yaml";
 pub const SHIPPED: &str = include_str!("../../council/roles.yaml");
 
 /// Arithmetic of the gate that fills a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Computed {
     /// Whether the figures are possible.
@@ -35,7 +35,7 @@ pub enum Computed {
 }
 
 /// One role of the roster.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleRule {
     /// Its name in briefs and decisions.
@@ -45,6 +45,7 @@ pub struct RoleRule {
     pub aliases: Vec<String>,
     /// Axes it answers for.
     // INVARIANT: not empty once compiled.
+    #[schemars(length(min = 1), extend("uniqueItems" = true))]
     pub primary_axes: Vec<Axis>,
     /// Axis of its concerns.
     pub concern_axis: Axis,
@@ -56,9 +57,11 @@ pub struct RoleRule {
     pub command: Option<CommandRule>,
     /// Its own bound on the confidence of approvals.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_0_to_1")]
     pub confidence_floor: Option<Amount>,
     /// Questions of its brief.
     #[serde(default)]
+    #[schemars(length(max = check::LINES_MAX))]
     pub checklist: Vec<String>,
 }
 
@@ -70,90 +73,109 @@ impl RoleRule {
 }
 
 /// What is taken off a score, and the most that is left of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VoteWeight {
     /// Taken off.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub deduct: u8,
     /// The most that is left.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub cap: u8,
 }
 
 /// What concerns cost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConcernWeight {
     /// Each of them.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub deduct: u8,
     /// How many of one role count.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub per_role_max: u8,
 }
 
 /// What everything costs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
     /// A score that nothing was taken off.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, 100>")]
     pub start: u8,
     /// A role that rejects, on its first primary axis.
     pub reject: VoteWeight,
     /// A role that needs more information, on the same.
     pub unsure: VoteWeight,
     /// A failed check, major or blocker.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub failed_check: u8,
     /// A failed minor check.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub failed_minor: u8,
     /// Concerns.
     pub concern: ConcernWeight,
     /// Cap on the primary axes of a required role that is absent.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub absent_cap: u8,
     /// Cap on axes that no required role covers.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub not_assessed_cap: u8,
 }
 
 /// What a low score brings about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Floor {
     /// Below this: REJECT.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub reject_below: u8,
     /// Below this: NEEDS_MORE_INFO.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub unsure_below: u8,
 }
 
 /// The floor of one axis.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AxisFloor {
     /// The axis.
     pub axis: Axis,
     /// Below this: REJECT.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub reject_below: u8,
     /// Below this: NEEDS_MORE_INFO.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub unsure_below: u8,
 }
 
 /// Limits of the decision's text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TextRules {
     /// Longest quoted text, characters.
+    #[schemars(schema_with = "crate::wire::schema::whole::<20, 4000>")]
     pub chars_max: u16,
     /// Below this a risk is significant.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub significant_below: u8,
     /// Below this it is material.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub material_below: u8,
     /// From this score on code and applicability are called sound.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, 100>")]
     pub sound_from: u8,
 }
 
 /// What counts as missing although something stands there.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Placeholders {
     /// Whole texts; once compiled in lower case, letters and digits only.
+    #[schemars(length(max = check::LINES_MAX))]
     pub whole: Vec<String>,
     /// Beginnings of a line; once compiled in lower case.
+    #[schemars(length(max = check::LINES_MAX))]
     pub line_starts: Vec<String>,
 }
 
@@ -176,21 +198,25 @@ impl Placeholders {
 }
 
 /// What one type of change needs.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChangeRule {
     /// Roles that must answer; once compiled by name and in roster order.
+    #[schemars(length(min = 1))]
     pub required_roles: Vec<String>,
     /// Those of them whose rejection alone rejects.
     #[serde(default)]
     pub veto_roles: Vec<String>,
     /// Artifacts that must be there.
     #[serde(default)]
+    #[schemars(schema_with = "artifacts_schema")]
     pub required_artifacts: Vec<String>,
     /// Figures that must be there.
     #[serde(default)]
+    #[schemars(length(max = check::LINES_MAX), extend("uniqueItems" = true))]
     pub required_metrics: Vec<String>,
     /// How long roles may take, seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { check::DEADLINE_S_MAX }>")]
     pub deadline_s: u32,
     /// Floors of its own.
     #[serde(default)]
@@ -198,7 +224,7 @@ pub struct ChangeRule {
 }
 
 /// All types of change.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Changes {
     /// A strategy has passed its validation.
@@ -216,19 +242,33 @@ pub struct Changes {
 }
 
 /// The file as it is written.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RolesFile {
+pub(crate) struct RolesFile {
+    /// The roster.
+    #[schemars(length(min = 1, max = check::ROLES_MAX))]
     roles: Vec<RoleRule>,
+    /// An approval needs this much confidence, 0 to 1, where its role has no bound of its own.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_0_to_1")]
     confidence_floor: Amount,
+    /// What everything costs, tenths.
     weights: Weights,
+    /// Floors of all axes, tenths.
     axis_floor: Floor,
+    /// Limits of the decision's text.
     text: TextRules,
+    /// What counts as missing although something stands there.
     placeholders: Placeholders,
+    /// What each type of change needs.
     changes: Changes,
+    /// Thresholds of the computed checks.
     #[serde(default)]
     evidence: EvidencePolicy,
+}
+
+fn artifacts_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::wire::schema::words(&Artifacts::NAMES)
 }
 
 /// The council's rules, checked.

@@ -35,10 +35,10 @@ pub const EXECUTIONS_MAX: u32 = 1000;
 pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
 
 /// Longest wait after a stop-out, seconds.
-const COOLDOWN_S_MAX: u32 = 604_800;
+pub(super) const COOLDOWN_S_MAX: u32 = 604_800;
 
 /// Longest time that an agent may be silent, seconds.
-const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
+pub(super) const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
 
 /// Longest message of a rule file's fault, in characters.
 const MESSAGE_CHARS_MAX: usize = 500;
@@ -48,7 +48,7 @@ const MESSAGE_CHARS_MAX: usize = 500;
 pub const EXIT_AGE_S_MAX: u32 = 86_400;
 
 /// Longest time that a held request may wait for a person, seconds.
-const HOLD_S_MAX: u32 = 31 * 86_400;
+pub(super) const HOLD_S_MAX: u32 = 31 * 86_400;
 
 /// What is wrong in which rule file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,51 +3,67 @@
 use serde::{Deserialize, Serialize};
 
 use super::hours::Window;
+use super::rulebook::{
+    COOLDOWN_S_MAX, DEAD_MAN_TIMEOUT_S_MAX, DUPLICATE_WINDOW_S_MAX, EXECUTIONS_MAX, EXECUTIONS_WINDOW_S_MAX,
+    EXIT_AGE_S_MAX, HOLD_S_MAX,
+};
 use super::yaml;
 use crate::wire::amount::{self, Amount};
 use crate::wire::ids::Symbol;
 
 /// Every limit of the home. Fractions are of the capital base or of a price (0.05 is 5%); money is in
 /// the account's currency; durations are in seconds.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Safety {
     /// The capital base never exceeds this, whatever the account holds.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_total_capital: Amount,
     /// Worst-case notional of one symbol, fraction of the capital base.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_single_position: Amount,
     /// Risk of one trade to its stop, fraction of the capital base.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_single_trade_risk: Amount,
     /// Worst-case notional of all symbols, fraction of the capital base.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_total_exposure: Amount,
     /// Worst-case notional held in one direction, fraction of the capital base; absent: `max_total_exposure`.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_same_direction_exposure: Option<Amount>,
     /// Worst-case notional of the instruments of one `group`, fraction of the capital base; absent:
     /// `max_total_exposure`.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_correlated_group: Option<Amount>,
     /// Risk of everything open down to its stops, fraction of the capital base.
     #[serde(default = "portfolio_risk", deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_portfolio_risk: Amount,
     /// A day's loss at which entries stop.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_daily_loss: Amount,
     /// A week's loss, from Monday UTC, at which entries stop.
     #[serde(default = "weekly", deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_weekly_loss: Amount,
     /// Drawdown from the peak at which entries stop until a person clears it, fraction of the peak.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_drawdown: Amount,
     /// Largest notional of one order.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub max_order_value: Amount,
     /// Largest share of the last bar's volume that one order may be; absent: there is no such check.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_volume_share: Option<Amount>,
     /// Most pairs of symbol and strategy with a position or a working entry.
     #[serde(default = "positions")]
@@ -63,75 +79,94 @@ pub struct Safety {
     pub max_entries_per_minute_all: u32,
     /// Most messages of one agent within a minute: all that it signs but exits, cancels, tightens and what is always heard.
     #[serde(default = "messages")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { u32::MAX }>")]
     pub max_messages_per_minute: u32,
     /// The same of all agents together.
     #[serde(default = "messages_of_all")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { u32::MAX }>")]
     pub max_messages_per_minute_all: u32,
     /// Most exits, cancels and tightens of one agent within a minute before it is told; none is ever refused for it.
     #[serde(default = "protected_messages")]
     pub max_protected_per_minute: u32,
     /// What becomes of an agent that is not heard of; absent: nothing.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "DeadMan")]
     pub dead_man: Option<DeadMan>,
     /// Instruments that nobody enters, whatever a strategy lists.
     #[serde(default)]
     pub restricted_instruments: Vec<Symbol>,
     /// So many entries of a strategy executed within `executions_window_s` close it until a person clears it.
     #[serde(default = "executions")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, EXECUTIONS_MAX>")]
     pub max_executions: u32,
     /// The window of `max_executions`. Seconds.
     #[serde(default = "hour")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, EXECUTIONS_WINDOW_S_MAX>")]
     pub executions_window_s: u32,
     /// So many closed trades in a row that lose close their strategy until a person clears it.
     #[serde(default = "losing")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { u32::MAX }>")]
     pub max_losing_trades: u32,
     /// No entry of a strategy within this of its last stop-out. Seconds.
     #[serde(default = "cooldown")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, COOLDOWN_S_MAX>")]
     pub cooldown_s: u32,
     /// Times of day at which nobody enters.
     #[serde(default)]
     pub restricted: Vec<Window>,
     /// Distance of a limit price or trigger from the market on the aggressive side, fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub price_collar: Amount,
     /// The same on the passive side.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub price_collar_passive: Amount,
     /// Distance of the worst entry price from the planned one, either way, fraction of the planned one.
     #[serde(default = "to_plan", deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub slippage_to_plan: Amount,
     /// Largest spread, fraction of the middle price.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_spread: Amount,
     /// Largest distance of the middle price from the last trade, fraction of the last trade.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_to_1")]
     pub max_mid_deviation: Amount,
     /// A quote may always be this old, even if two bars are shorter. Seconds.
     pub quote_age_floor_s: u32,
     /// Assumed slippage of a market entry, fraction.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0_below_1")]
     pub entry_slippage: Amount,
     /// Assumed slippage of a protective stop, fraction of the stop price.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0_below_1")]
     pub stop_slippage: Amount,
     /// No second entry with the same strategy, symbol, side, type, size and price within this. Seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, DUPLICATE_WINDOW_S_MAX>")]
     pub duplicate_window_s: u32,
     /// Requests older than this are stale, unless the principal has its own bound. Seconds.
     pub request_age_max_s: u32,
     /// Requests further ahead of the gate's clock than this are stale. Seconds.
     pub request_ahead_max_s: u32,
     /// Exits, cancels and tightens older than this are stale. Seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<0, EXIT_AGE_S_MAX>")]
     pub exit_age_max_s: u32,
     /// A forward step of the clock between two runs beyond this closes entries. Seconds.
     pub clock_gap_max_s: u32,
     /// Limits on size and risk are multiplied by this in risk mode `reduced`. Above 0 and below 1.
     #[serde(default = "half", deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_below_1")]
     pub reduced_risk_factor: Amount,
     /// Control decisions that make things riskier need at least this confidence. From 0 to 1.
     #[serde(default = "nothing", deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_0_to_1")]
     pub control_confidence_min: Amount,
     /// How long somebody may grant a held request. Seconds.
     #[serde(default = "a_day_s")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, HOLD_S_MAX>")]
     pub hold_expires_s: u32,
 }
 
@@ -140,17 +175,18 @@ fn a_day_s() -> u32 {
 }
 
 /// The dead man's switch.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DeadMan {
     /// How long the gate must have watched without a request of the agent. Seconds.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, DEAD_MAN_TIMEOUT_S_MAX>")]
     pub timeout_s: u32,
     /// What follows.
     pub action: DeadManAction,
 }
 
 /// What the dead man's switch does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DeadManAction {
     /// No entries, and working ones are cancelled.

@@ -30,7 +30,7 @@ pub const BY_ACTION: [&str; 8] = [
 ];
 
 /// One destination that somebody allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Service {
     /// Its name.
@@ -39,14 +39,18 @@ pub struct Service {
     pub host: String,
     /// Its port; absent: that of the protocol.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, 65535>")]
     pub port: Option<u16>,
     /// `https`, `imap`, `caldav` and so on: for the adapter.
+    #[schemars(schema_with = "crate::wire::schema::protocol")]
     pub protocol: String,
     /// Methods that calls may have; absent: none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("uniqueItems" = true))]
     pub methods: Vec<Method>,
     /// Actions other than calls that go there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "by_action_schema")]
     pub actions: Vec<String>,
     /// Since when.
     pub added_at: Time,
@@ -56,10 +60,17 @@ pub struct Service {
     pub is_active: bool,
 }
 
-#[derive(Deserialize)]
+/// The file.
+#[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct ServicesFile {
+pub(crate) struct ServicesFile {
+    /// The allowlist; empty, nothing leaves the machine.
+    #[schemars(length(max = SERVICES_MAX))]
     services: Vec<Service>,
+}
+
+pub(crate) fn by_action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    crate::wire::schema::words(&BY_ACTION)
 }
 
 /// The allowlist.

@@ -9,7 +9,7 @@ use crate::wire::ids::{ConcernId, ConcernPart, ControlId, StrategyName, Symbol};
 use crate::wire::orders::Side;
 
 /// Whether a strategy may open positions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum StrategyStatus {
     /// It may, from the beginning.
@@ -32,7 +32,7 @@ impl StrategyStatus {
 }
 
 /// Direction of a position.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Direction {
     /// Gains when the price rises.
@@ -60,19 +60,21 @@ impl Direction {
 }
 
 /// Bounds on the distance from worst entry to protective stop, fractions of the worst entry.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StopDistance {
     /// Smallest; above 0.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_below_1")]
     pub min: Amount,
     /// Largest.
     #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0_below_1")]
     pub max: Amount,
 }
 
 /// One strategy.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
     /// Its name; equals the file name.
@@ -93,6 +95,7 @@ pub struct Strategy {
     pub risk_mode: RiskMode,
     /// Why its execution is not to be trusted, as a person says; absent: nobody says so.
     #[serde(default)]
+    #[schemars(schema_with = "crate::wire::schema::said_or_null")]
     pub degraded: Option<String>,
     /// Instruments it may enter.
     pub instruments: Vec<Symbol>,
@@ -102,6 +105,7 @@ pub struct Strategy {
     pub stop_distance: StopDistance,
     /// Worst-case notional of all it holds, fraction of the capital base; absent: no limit of its own.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub allocation: Option<Amount>,
     /// Times of day at which it does not enter.
     #[serde(default)]

@@ -13,7 +13,7 @@ use crate::wire::ids::{StrategyName, Symbol, ThesisSlug};
 use crate::wire::time::Time;
 
 /// The front matter of a thesis.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Thesis {
     /// Its name; equals the file name.
@@ -27,14 +27,17 @@ pub struct Thesis {
     /// Since when it stands: what the market did before refutes nothing. Absent: every row that comes in once it is
     /// loaded counts, however old.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Time")]
     pub since: Option<Time>,
     /// From this instant on it no longer carries entries.
     pub expires: Time,
     /// Refuted once the market trades at or below this.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub invalid_below: Option<Amount>,
     /// Refuted once the market trades at or above this.
     #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub invalid_above: Option<Amount>,
 }
 

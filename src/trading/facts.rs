@@ -22,7 +22,7 @@ const RETURN_PLACES: u32 = 12;
 const RATE_AGE_MAX_MS: i64 = 2 * FUNDING_PERIOD_MS;
 
 /// Facts about one market, at one instant.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Facts {
     /// Price of the last trade, if it is fresh; where no trade was ever known, the middle of bid and ask.
     pub price: Option<Amount>,

@@ -11,7 +11,7 @@ use crate::wire::orders::{OrderType, Side, TimeInForce};
 use crate::wire::time::Time;
 
 /// Why an order exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderRole {
     /// Opens or adds to a position.
@@ -25,7 +25,7 @@ pub enum OrderRole {
 }
 
 /// How an order ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderEnd {
     /// Filled completely.
@@ -41,7 +41,7 @@ pub enum OrderEnd {
 }
 
 /// An open order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Order {
     /// Its id.
@@ -121,7 +121,7 @@ impl Order {
 }
 
 /// Where an order stands at a venue behind a bridge.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AtVenue {
     /// Who carries it out, and alone may report on it.
@@ -142,7 +142,7 @@ pub struct AtVenue {
 }
 
 /// What an instruction said of an order, as far as it can change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Told {
     /// The whole size.
@@ -287,7 +287,7 @@ impl Position {
 }
 
 /// Whether a fill took or made liquidity.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Liquidity {
     /// Rested first.
@@ -297,7 +297,7 @@ pub enum Liquidity {
 }
 
 /// One execution (FIX ExecutionReport).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fill {
     /// The order that filled.

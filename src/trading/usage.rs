@@ -18,7 +18,7 @@ use crate::wire::orders::{CheckResult, OrderType, Side, SubmitOrder, TimeInForce
 use crate::wire::time::Time;
 
 /// A limit, and how much of it is used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LimitUse {
     /// The check that holds it.
     pub check: &'static str,

@@ -19,7 +19,7 @@ use crate::wire::time::Time;
 const AVERAGE_PLACES: u32 = 8;
 
 /// The account and its positions. Money is in the account's currency.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct PortfolioState {
     /// The gate's clock.
     pub time: Time,
@@ -61,7 +61,7 @@ pub struct PortfolioState {
 }
 
 /// An agent that is not heard of.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct UnheardView {
     /// Who.
     pub principal: Principal,
@@ -72,7 +72,7 @@ pub struct UnheardView {
 }
 
 /// One position.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct PositionView {
     /// Owner.
     pub strategy: StrategyName,
@@ -93,7 +93,7 @@ pub struct PositionView {
 }
 
 /// One protective stop.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct StopView {
     /// Its id.
     pub order_id: OrderId,
@@ -104,7 +104,7 @@ pub struct StopView {
 }
 
 /// One open order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct OrderView {
     /// The order.
     #[serde(flatten)]
@@ -114,7 +114,7 @@ pub struct OrderView {
 }
 
 /// One market.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct MarketState {
     /// Instrument.
     pub symbol: Symbol,

@@ -10,24 +10,28 @@ use super::time::Time;
 pub const REASON_BYTES_MAX: usize = 500;
 
 /// `halt.set`: no more entries. An agent halts itself; a person halts everybody or one principal.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetHalt {
     /// Whose entries; absent: an agent's own, everybody's for a person.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Principal")]
     pub principal: Option<Principal>,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 
 /// `halt.clear`: by a person.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClearHalt {
     /// What to clear.
     #[serde(deserialize_with = "scope")]
+    #[schemars(with = "HaltScope")]
     pub scope: HaltScope,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 
@@ -46,36 +50,59 @@ pub enum HaltScope {
     Symbol(Symbol),
 }
 
+super::schema::text_schema!(
+    HaltScope,
+    schemars::json_schema!({"oneOf": [
+        {"type": "string", "enum": ["all", "drawdown"]},
+        scope_schema("principal", "Whose entries.", schemars::schema_for!(Principal)),
+        scope_schema("strategy", "The strategy.", schemars::schema_for!(StrategyName)),
+        scope_schema("symbol", "The symbol.", schemars::schema_for!(Symbol)),
+    ]})
+);
+
+fn scope_schema(name: &str, description: &str, mut of: schemars::Schema) -> serde_json::Value {
+    of.remove("$schema");
+    of.remove("title");
+    of.insert("description".to_owned(), description.into());
+    serde_json::json!({
+        "type": "object", "properties": {name: of}, "required": [name], "additionalProperties": false,
+    })
+}
+
 /// `heartbeat`: an agent is there, or a person answers for it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Heartbeat {
     /// Which agent; absent: the sender. A person names it.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Principal")]
     pub principal: Option<Principal>,
 }
 
 /// `account.adjust`: a deposit (above 0) or withdrawal (below 0), never profit or loss.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AdjustAccount {
     /// Signed amount, account currency.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub amount: Amount,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 
 /// `clock.accept`: a person has looked at the clock step; entries may go on.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcceptClock {
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 
 /// Kind of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// A key that gate and agent share.
@@ -85,55 +112,63 @@ pub enum Algorithm {
 }
 
 /// `keys.add`, `keys.rotate`: the secret itself is in the keyring and never in a request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddKey {
     /// Whose key.
     pub principal: Principal,
     /// Name of the key: first 16 hex digits of a hash of it.
+    #[schemars(schema_with = "crate::wire::schema::hex::<16>")]
     pub key_id: String,
     /// Its kind.
     #[serde(deserialize_with = "super::word")]
     pub algorithm: Algorithm,
     /// For rotation: the principal's other keys end at this instant.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Time")]
     pub others_end: Option<Time>,
 }
 
 /// `keys.revoke`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeKey {
     /// Which key.
+    #[schemars(schema_with = "crate::wire::schema::hex::<16>")]
     pub key_id: String,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 
 /// `market.import`: rows that a command has put into `audit/blobs` under their digest.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportMarket {
     /// Instrument.
     pub symbol: Symbol,
     /// SHA-256 of the rows' canonical text, hex.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub rows_sha256: String,
     /// How many rows.
     pub row_count: u32,
     /// SHA-256 of the file they were read from, hex.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub file_sha256: String,
     /// Name of that file, for readers.
+    #[schemars(schema_with = "crate::wire::schema::short::<255>")]
     pub file_name: String,
 }
 
 /// `funding.update`: the funding rate of one symbol at one time.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateFunding {
     /// Instrument.
     pub symbol: Symbol,
     /// Fraction of the value of positions, between -1 and 1; above 0 longs pay.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_within_1")]
     pub rate: Amount,
     /// When it is due: 00:00, 08:00 or 16:00 UTC.
     pub time: Time,

@@ -19,16 +19,18 @@ const KIND_BYTES_MAX: usize = 64;
 
 /// Where a task stands in its tree. Claims (`spawn_depth`, `recursion_budget_remaining`) are only compared with what the
 /// ledger says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Causality {
     /// The tree.
     pub root_task_id: RequestId,
     /// The task that spawned this one; null opens the tree. It must be there: a child that forgot its parent is no root.
     #[serde(deserialize_with = "Option::deserialize")]
+    #[schemars(schema_with = "parent_schema")]
     pub parent_task_id: Option<RequestId>,
     /// The receipt that led to it.
     #[serde(default)]
+    #[schemars(schema_with = "crate::wire::schema::receipt_id")]
     pub caused_by_receipt_id: Option<String>,
     /// Claimed depth; roots have 0.
     #[serde(default)]
@@ -41,7 +43,7 @@ pub struct Causality {
 }
 
 /// A policy domain.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Domain {
     /// Whose tasks.
@@ -119,40 +121,56 @@ pub struct AdmissionAttempt {
 }
 
 /// What `admission.cache_invalidate` forgets.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct InvalidatePolicy {
     /// The profile, in every domain that has one of this name.
     pub policy_profile_id: DomainPart,
 }
 
-#[derive(Deserialize)]
+/// The body as sent.
+#[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct BodyFields<'a> {
+pub(crate) struct BodyFields<'a> {
+    /// The envelope of the contract.
     #[serde(borrow)]
+    #[schemars(with = "EnvelopeFields")]
     envelope: &'a RawValue,
+    /// Whether an ALLOW is forwarded; absent or null: as the action has it.
     #[serde(default)]
     forward: Option<bool>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+/// The envelope as sent.
 #[serde(deny_unknown_fields)]
 struct EnvelopeFields<'a> {
+    /// Whose tasks.
     tenant_id: DomainPart,
+    /// The boundary they cross.
     surface_id: DomainPart,
+    /// The rules there.
     policy_profile_id: DomainPart,
+    /// What kind of work the payload is: 1 to 64 of a-z and `_`; `lease` spawns nothing.
+    #[schemars(schema_with = "kind_schema")]
     payload_kind: String,
+    /// The task itself: any object, of which only `target` and `artifact_size_bytes` are read.
     #[serde(borrow)]
+    #[schemars(with = "Declared")]
     payload: &'a RawValue,
+    /// Where the task stands in its tree; every kind but `lease` needs it.
     #[serde(default)]
     causality: Option<Causality>,
 }
 
 /// What the gate reads of a payload, which is otherwise opaque.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
+#[schemars(extend("additionalProperties" = true))]
 struct Declared {
+    /// Where it goes.
     #[serde(default)]
     target: Option<String>,
+    /// How large its artifact is, bytes.
     #[serde(default)]
     artifact_size_bytes: Option<u64>,
 }
@@ -204,6 +222,15 @@ fn text_of(members: &Members<'_>, key: &str) -> Option<String> {
 fn readable<T: for<'de> Deserialize<'de>>(members: &Members<'_>, key: &str) -> Option<String> {
     let text = text_of(members, key)?;
     serde_json::from_str::<T>(members.get(key)?.get()).is_ok().then_some(text)
+}
+
+/// A task, or null.
+fn parent_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    <Option<RequestId> as schemars::JsonSchema>::json_schema(generator)
+}
+
+fn kind_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "pattern": format!("^[a-z_]{{1,{KIND_BYTES_MAX}}}$")})
 }
 
 fn is_kind(kind: &str) -> bool {

@@ -95,6 +95,11 @@ pub enum AmountError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Amount(Decimal);
 
+super::schema::text_schema!(
+    Amount,
+    schemars::json_schema!({"type": "string", "pattern": r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?$"})
+);
+
 impl Amount {
     /// 0.
     pub const ZERO: Amount = Amount(Decimal::ZERO);

@@ -7,7 +7,7 @@ use super::code::{Code, Exit};
 use super::time::Time;
 
 /// Outcome of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerStatus {
     /// Carried out.
@@ -21,7 +21,7 @@ pub enum AnswerStatus {
 }
 
 /// Why a request was not carried out.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerError {
     /// Stable code.
@@ -31,7 +31,7 @@ pub struct AnswerError {
 }
 
 /// The ActionResponse of the gateway document.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Answer {
     /// Id of the request; empty if it could not be read.
@@ -43,6 +43,7 @@ pub struct Answer {
     pub status: AnswerStatus,
     /// The contract's own body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::schema::any")]
     pub data: Option<Box<RawValue>>,
     /// Why not, unless it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::admin::REASON_BYTES_MAX;
 use super::ids::{SetName, TaskName};
 use super::time::Time;
 
@@ -20,6 +21,8 @@ impl HoldId {
         digits.parse().ok().filter(|_| is_plain && are_digits).map(HoldId)
     }
 }
+
+super::schema::text_schema!(HoldId, super::schema::numbered("h"));
 
 impl fmt::Display for HoldId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,15 +44,17 @@ impl<'de> Deserialize<'de> for HoldId {
 }
 
 /// `approval.grant`: a held request is decided again, with what held it satisfied.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GrantApproval {
     /// Which one.
     pub id: HoldId,
     /// SHA-256 of its signing string, hex: what was looked at is what is approved.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub request_sha256: String,
     /// Why.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: Option<String>,
     /// Whether what the holding rules found in none of their sets comes into those that grow on approval.
     #[serde(default)]
@@ -57,20 +62,22 @@ pub struct GrantApproval {
 }
 
 /// `approval.deny`: a held request is refused.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DenyApproval {
     /// Which one.
     pub id: HoldId,
     /// SHA-256 of its signing string, hex.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub request_sha256: String,
     /// Why.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: Option<String>,
 }
 
 /// `grant.add`: a value is in a set for one task.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddGrant {
     /// The set; it grows on approval.
@@ -84,7 +91,7 @@ pub struct AddGrant {
 }
 
 /// `grant.end`: it is no more.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndGrant {
     /// The set.
@@ -93,6 +100,7 @@ pub struct EndGrant {
     pub value: String,
     /// The task; absent: what was approved for everything.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "TaskName")]
     pub task: Option<TaskName>,
 }
 

@@ -22,7 +22,7 @@ pub const CONTROL_REASON_BYTES_MAX: usize = 1000;
 const ECHO_BYTES_MAX: usize = 64;
 
 /// What can be decided. There is no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlAction {
     /// Another strategy of the concern runs from now on.
@@ -52,7 +52,9 @@ impl ControlAction {
 }
 
 /// How much may be risked, from laxest to strictest.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskMode {
     /// The limits of the rule files.
@@ -76,7 +78,7 @@ impl RiskMode {
 }
 
 /// `control.apply`: exactly the contract's request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControlDecision {
     /// Its name; used once a sender.
@@ -92,17 +94,22 @@ pub struct ControlDecision {
     pub action: ControlAction,
     /// The strategy that it is about; always for switch.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "ControlId")]
     pub target_strategy_id: Option<ControlId>,
     /// What the controller believes is active: absent is no belief, null is nothing.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Option<ControlId>")]
     pub expected_active_strategy_id: Option<Option<ControlId>>,
     /// The mode to set; with another action, what is in force afterwards.
     #[serde(default, deserialize_with = "present_word")]
+    #[schemars(with = "RiskMode")]
     pub risk_mode: Option<RiskMode>,
     /// Why, for people.
+    #[schemars(schema_with = "crate::wire::schema::said::<CONTROL_REASON_BYTES_MAX>")]
     pub reason: String,
     /// From 0 to 1.
     #[serde(deserialize_with = "confidence")]
+    #[schemars(schema_with = "crate::wire::schema::number_0_to_1")]
     pub confidence: Amount,
     /// Only say what would be.
     #[serde(default)]
@@ -112,6 +119,7 @@ pub struct ControlDecision {
     pub overrides: bool,
     /// When it was decided, by the controller's clock.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Time")]
     pub requested_at: Option<Time>,
 }
 
@@ -210,7 +218,7 @@ impl ControlAttempt {
 }
 
 /// What came of a decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlStatus {
     /// The state changed.
@@ -248,7 +256,7 @@ impl ControlStatus {
 }
 
 /// What was looked at; null where it does not apply or cannot be known.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Validation {
     /// The concern is known and is `account_id:market_symbol`.
@@ -266,7 +274,7 @@ pub struct Validation {
 }
 
 /// A position that stays, with its stops.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PositionKept {
     /// Whose.
@@ -276,7 +284,7 @@ pub struct PositionKept {
 }
 
 /// Whether the state changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModeChange {
     /// It did.
@@ -286,7 +294,7 @@ pub enum ModeChange {
 }
 
 /// What was done.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControlResult {
     /// Whether the state changed.
@@ -303,7 +311,7 @@ pub struct ControlResult {
 }
 
 /// The contract's answer: its members, in its order.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ControlResponse {
     /// Whether it is, or for a dry run would be, applied or already so.
@@ -337,7 +345,7 @@ pub struct ControlResponse {
 }
 
 /// `strategies.get`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetStrategy {
     /// Which.

@@ -12,7 +12,9 @@ use super::ids::RequestId;
 use super::time::Time;
 
 /// What kind of change is asked for. There is no other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChangeType {
     /// A strategy has passed its validation.
@@ -52,6 +54,8 @@ impl JsonText {
     }
 }
 
+super::schema::text_schema!(JsonText, schemars::json_schema!({}));
+
 impl<'de> Deserialize<'de> for JsonText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<JsonText, D::Error> {
         let raw = <Box<RawValue>>::deserialize(deserializer)?;
@@ -67,7 +71,7 @@ impl Serialize for JsonText {
 }
 
 /// `council.request`: the change, with its evidence as inline text. No path named in it is ever opened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CouncilRequest {
     /// Name of the case; used once.
@@ -75,6 +79,7 @@ pub struct CouncilRequest {
     /// When it was written, by its proposer's clock.
     pub timestamp: Time,
     /// Who proposes, in the proposer's words. Who it really is says the signature.
+    #[schemars(schema_with = "crate::wire::schema::said::<NAME_BYTES_MAX>")]
     pub proposer: String,
     /// What kind of change.
     #[serde(deserialize_with = "super::word")]
@@ -118,10 +123,11 @@ impl CouncilRequest {
 }
 
 /// The change in short.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Context {
     /// In the proposer's words.
+    #[schemars(schema_with = "crate::wire::schema::said_at_length")]
     pub summary: String,
     /// Files it changes; never opened.
     #[serde(default)]
@@ -133,7 +139,7 @@ pub struct Context {
 }
 
 /// The evidence, inline.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Artifacts {
     /// The specification, Markdown.
@@ -168,12 +174,13 @@ impl Artifacts {
 }
 
 /// `council.verdict`: what a role says about exactly these bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitVerdict {
     /// The case.
     pub request_id: RequestId,
     /// Payload hash of the request it was formed on, lower-case hex.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub request_sha256: String,
     /// The contract's object.
     pub verdict: RoleVerdict,
@@ -193,10 +200,11 @@ impl SubmitVerdict {
 }
 
 /// What one role answers.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleVerdict {
     /// Its role.
+    #[schemars(schema_with = "crate::wire::schema::said::<NAME_BYTES_MAX>")]
     pub role: String,
     /// One of the [`Stance`]s; anything else counts as NEEDS_MORE_INFO.
     pub verdict: String,
@@ -215,7 +223,7 @@ pub struct RoleVerdict {
 }
 
 /// One question of a role's checklist.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ChecklistItem {
     /// Name of the check, where it has one.
@@ -230,7 +238,9 @@ pub struct ChecklistItem {
 }
 
 /// A vote, from worst to best.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Stance {
     /// No.
@@ -260,7 +270,9 @@ impl Stance {
 }
 
 /// What a change is judged on, in the contract's order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Axis {
     /// What is taken for granted.
@@ -307,7 +319,9 @@ impl Axis {
 }
 
 /// How bad a failed check is, from least to most.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Costs half.
@@ -361,6 +375,11 @@ impl Serialize for Tenths {
     }
 }
 
+super::schema::text_schema!(
+    Tenths,
+    schemars::json_schema!({"type": "number", "minimum": 0, "maximum": 10, "description": "A score from 0.0 to 10.0, one decimal."})
+);
+
 impl<'de> Deserialize<'de> for Tenths {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tenths, D::Error> {
         let raw = <Box<RawValue>>::deserialize(deserializer)?;
@@ -376,7 +395,7 @@ impl<'de> Deserialize<'de> for Tenths {
 }
 
 /// The six scores; high is good on all of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AxisScores {
     /// Axis 1.
@@ -408,7 +427,7 @@ impl AxisScores {
 }
 
 /// What is decided: exactly the contract's six fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CouncilDecision {
     /// The case.

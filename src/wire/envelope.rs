@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -46,23 +47,45 @@ pub enum EnvelopeError {
     Shape(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Fields<'a> {
+pub(crate) struct Fields<'a> {
+    /// Names the request; used once, its answer has this name.
     #[serde(borrow)]
+    #[schemars(with = "RequestId")]
     id: Cow<'a, str>,
+    /// When it was made, the sender's clock: a request that is too old or too far ahead is refused.
     #[serde(borrow)]
+    #[schemars(with = "Time")]
     timestamp: Cow<'a, str>,
+    /// What it asks for, as `order.submit`.
     #[serde(borrow)]
+    #[schemars(schema_with = "action_schema")]
     action: Cow<'a, str>,
+    /// The payload of the action; its schema has the action's name.
     #[serde(borrow)]
+    #[schemars(schema_with = "crate::wire::schema::object")]
     payload: &'a RawValue,
+    /// Who signed.
     #[serde(borrow)]
+    #[schemars(with = "Principal")]
     source: Cow<'a, str>,
+    /// Signature of the signing string: 64 hex digits of an HMAC-SHA-256, or `ed25519:` and base64.
     #[serde(borrow)]
+    #[schemars(schema_with = "signature_schema")]
     signature: Cow<'a, str>,
+    /// Which task asks and what caused it; left out where there is none. An object of at most 8192 bytes.
     #[serde(borrow, default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::object")]
     causality: Option<&'a RawValue>,
+}
+
+fn action_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "pattern": format!("^[a-z._]{{1,{ACTION_BYTES_MAX}}}$")})
+}
+
+fn signature_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({"type": "string", "minLength": 1, "maxLength": SIGNATURE_BYTES_MAX, "pattern": r"^[\u0000-\u007f]*$"})
 }
 
 /// A member that is there, whatever it is: `null` is not the same as no member.

@@ -15,7 +15,7 @@ pub struct NameError {
 }
 
 macro_rules! names {
-    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $valid:expr;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $pattern:literal, $valid:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
@@ -42,6 +42,8 @@ macro_rules! names {
             }
         }
 
+        super::schema::text_schema!($name, name_schema($what, $rule, $pattern));
+
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
@@ -61,58 +63,91 @@ names! {
     /// The id of a request. Never ends in `.error` or `.decision`: answers under such names belong to the gate.
     RequestId, "request id",
         "1 to 128 of letters, digits and `._:-`, starting with a letter or digit, not ending in .error or .decision",
+        r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte)
             && !t.ends_with(".error") && !t.ends_with(".decision");
     /// A signer.
     Principal, "principal", "1 to 64 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9_-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
     /// A service of the allowlist.
     ServiceName, "service", "1 to 64 of a-z, 0-9, `.`, `_` and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || matches!(b, b'-' | b'_' | b'.'));
     /// A strategy.
-    StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    StrategyName, "strategy", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A thesis.
-    ThesisSlug, "thesis slug", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    ThesisSlug, "thesis slug", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A rule; its file has the same name.
-    RuleId, "rule id", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    RuleId, "rule id", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A set of values that rules refer to; its file has the same name.
-    SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit", slug;
+    SetName, "set name", "1 to 64 of a-z, 0-9 and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9-]{0,63}$", slug;
     /// A tenant, a surface or a policy profile of admission: a part of a path, never more.
     DomainPart, "tenant, surface or profile", "1 to 64 of letters, digits and `._-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     /// A tree of tasks: whose it is and the id of its root, as `research/task-001`. Roots of the same id may be there for
     /// every tenant.
     TaskName, "task", "a tenant and the id of a root, as `research/task-001`",
+        r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}/[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| t.split_once('/').is_some_and(|(tenant, root)| {
             DomainPart::parse(tenant).is_ok() && RequestId::parse(root).is_ok()
         });
     /// A capability that a task names.
     Capability, "capability", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// A traded instrument, such as `BTC-USD`.
     Symbol, "symbol", "1 to 32 of letters, digits and `._/-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,31}$",
         |t| starts_alphanumeric(t) && t.len() <= 32
             && t.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'/' | b'-'));
     /// What a feed calls the state of a market, such as `trend-up`.
     Regime, "regime", "1 to 32 of a-z, 0-9, `_` and `-`, starting with a letter or digit",
+        r"^[a-z0-9][a-z0-9_-]{0,31}$",
         |t| starts_alphanumeric(t) && t.len() <= 32
             && t.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_');
     /// The id that a venue gives one of its reports (FIX ExecID).
     ExecId, "exec id", "1 to 128 of letters, digits and `._:/+=-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._:/+=-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128
             && t.bytes().all(|b| id_byte(b) || matches!(b, b'/' | b'+' | b'='));
     /// The id of a control decision, or of a strategy as controllers name it (a uuid will do).
     ControlId, "control id", "1 to 128 of letters, digits and `._:-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$",
         |t| starts_alphanumeric(t) && t.len() <= 128 && t.bytes().all(id_byte);
     /// An account or a market of a concern, such as `paper` or `btc-usd`.
     ConcernPart, "account or market", "1 to 64 of letters, digits and `._/-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,63}$",
         |t| starts_alphanumeric(t) && t.len() <= 64 && t.bytes().all(part_byte);
     /// A concern: `account:market`, as far as its letters go.
     ConcernId, "concern", "1 to 129 of letters, digits and `._:/-`, starting with a letter or digit",
+        r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,128}$",
         |t| starts_alphanumeric(t) && t.len() <= 129 && t.bytes().all(|b| part_byte(b) || b == b':');
+}
+
+/// The schema of a name. What belongs to the gate at the end of request ids cannot stand in a pattern without looking ahead,
+/// which not every judge can.
+fn name_schema(what: &str, rule: &str, pattern: &str) -> schemars::Schema {
+    let mut schema = schemars::json_schema!({
+        "type": "string",
+        "description": format!("A {what}: {rule}."),
+        "pattern": pattern,
+    });
+    if matches!(what, "request id" | "task") {
+        schema.insert(
+            "not".to_owned(),
+            serde_json::json!({"type": "string", "pattern": r"\.(error|decision)$"}),
+        );
+    }
+    schema
 }
 
 impl TaskName {
@@ -232,6 +267,11 @@ impl OrderId {
     }
 }
 
+super::schema::text_schema!(
+    OrderId,
+    schemars::json_schema!({"type": "string", "pattern": "^o-(0|[1-9][0-9]{0,19})(-stop|-target|-flatten)?$"})
+);
+
 impl fmt::Display for OrderId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "o-{}{}", self.seq, self.leg.suffix())
@@ -270,6 +310,8 @@ impl ProposalId {
         })
     }
 }
+
+super::schema::text_schema!(ProposalId, super::schema::numbered("p"));
 
 impl fmt::Display for ProposalId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -19,64 +19,77 @@ pub const ROWS_MAX: usize = 256;
 const INTERVAL_S_MAX: u32 = 31 * 86_400;
 
 /// `market.update`. Bars and quotes are each in the order of the time that they are known at.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdateMarket {
     /// Instrument.
     pub symbol: Symbol,
     /// Trade bars.
     #[serde(default, deserialize_with = "objects")]
+    #[schemars(length(max = ROWS_MAX))]
     pub bars: Vec<BarRow>,
     /// Quotes.
     #[serde(default, deserialize_with = "objects")]
+    #[schemars(length(max = ROWS_MAX))]
     pub quotes: Vec<QuoteRow>,
     /// What the market is like, in the feed's own words; it stands until another one is given.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "Regime")]
     pub regime: Option<Regime>,
 }
 
 /// A trade bar.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BarRow {
     /// When it opens.
     pub open_time: Time,
     /// How long it lasts, seconds; it is known at its end.
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, INTERVAL_S_MAX>")]
     pub interval_s: u32,
-    /// First price.
+    /// First price, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub open: Amount,
-    /// Highest price.
+    /// Highest price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub high: Amount,
-    /// Lowest price.
+    /// Lowest price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub low: Amount,
-    /// Last price.
+    /// Last price, likewise.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub close: Amount,
     /// What was traded, units of the instrument.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub volume: Option<Amount>,
 }
 
 /// A two-sided quote.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QuoteRow {
     /// When it stood and was known.
     pub time: Time,
-    /// Highest price somebody pays.
+    /// Highest price somebody pays, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub bid: Amount,
-    /// Lowest price somebody takes.
+    /// Lowest price somebody takes, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub ask: Amount,
     /// Units wanted at the bid.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub bid_size: Option<Amount>,
     /// Units offered at the ask.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub ask_size: Option<Amount>,
 }
 

@@ -19,6 +19,7 @@ pub mod market;
 pub mod orders;
 pub mod proposals;
 pub mod requests;
+pub(crate) mod schema;
 pub mod sealed;
 pub mod services;
 pub mod signing;

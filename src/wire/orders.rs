@@ -10,7 +10,9 @@ use super::ids::{OrderId, StrategyName, Symbol, ThesisSlug};
 use super::time::Time;
 
 /// Side of an order (FIX tag 54).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
     /// Buy.
@@ -38,7 +40,9 @@ impl Side {
 }
 
 /// Type of an order (FIX tag 40).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum OrderType {
     /// At `price` or better.
@@ -61,7 +65,7 @@ impl OrderType {
 }
 
 /// How long an order stays open (FIX tag 59).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeInForce {
     /// Until it is filled or cancelled.
@@ -90,7 +94,7 @@ impl TimeInForce {
 }
 
 /// `order.submit`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitOrder {
     /// Strategy that owns the order.
@@ -102,27 +106,33 @@ pub struct SubmitOrder {
     pub side: Side,
     /// Size in units of the instrument, positive.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub size: Amount,
     /// Limit, market or stop.
     #[serde(deserialize_with = "super::word")]
     pub order_type: OrderType,
-    /// Limit price; exactly for limit orders.
+    /// Limit price, account currency per unit; exactly for limit orders.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub price: Option<Amount>,
     /// For limit and market entries the protective stop again (equals `planned_stop`); for stop
-    /// orders the trigger.
+    /// orders the trigger. Account currency per unit.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub stop_price: Option<Amount>,
     /// The thesis that this trade follows.
     pub thesis_slug: ThesisSlug,
-    /// The price the agent plans to enter at: a claim, used for slippage to plan and nothing else.
+    /// The price the agent plans to enter at, account currency per unit: a claim, used for slippage to plan and nothing else.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub planned_entry: Amount,
-    /// The protective stop of an entry.
+    /// The protective stop of an entry, account currency per unit.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub planned_stop: Amount,
-    /// A price at which an entry's position is to be closed again.
+    /// A price at which an entry's position is to be closed again, account currency per unit.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub target_price: Option<Amount>,
     /// How long the order stays open; absent: until filled or cancelled.
     #[serde(default, deserialize_with = "super::word")]
@@ -160,7 +170,7 @@ impl SubmitOrder {
 }
 
 /// `order.cancel`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CancelOrder {
     /// The order to cancel.
@@ -168,18 +178,19 @@ pub struct CancelOrder {
 }
 
 /// `order.tighten_stop`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TightenStop {
     /// The protective stop, or the entry it was placed with.
     pub order_id: OrderId,
-    /// The new, tighter stop price.
+    /// The new, tighter stop price, account currency per unit; above 0.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     pub new_stop: Amount,
 }
 
 /// `fills.list`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListFills {
     /// Fills recorded at or after this instant of the gate's clock.
@@ -187,7 +198,7 @@ pub struct ListFills {
 }
 
 /// `market.get`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GetMarket {
     /// Instrument.
@@ -195,13 +206,13 @@ pub struct GetMarket {
 }
 
 /// A payload without fields: `portfolio.get`, `orders.list`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
 
 /// One row of a check vector, as answered. Nearly all of its texts are the program's own, so that a row of a new
 /// decision allocates nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CheckResult {
     /// Name of the check, such as `max_single_position`.
@@ -222,7 +233,7 @@ pub struct CheckResult {
 }
 
 /// The largest size that would pass, and what binds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Headroom {
     /// Largest size of this order that would pass every check; 0 if none would.

@@ -1,6 +1,9 @@
 //! Contract 1's rule proposals, and what people do with them. Shapes and names are the contract's; the rule itself is
 //! kept as its text, which the reader of rule files reads.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
 use super::admin::{REASON_BYTES_MAX, is_digest};
@@ -26,41 +29,69 @@ pub enum RuleProposal {
     ModifyParameter(ModifyParameter),
 }
 
+impl JsonSchema for RuleProposal {
+    fn schema_name() -> Cow<'static, str> {
+        "RuleProposal".into()
+    }
+
+    /// One object with one member: hosts of tools take no `oneOf` at the top of a schema.
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "Activate": generator.subschema_for::<Activate>(),
+                "Suspend": generator.subschema_for::<Suspend>(),
+                "ModifyParameter": generator.subschema_for::<ModifyParameter>(),
+            },
+            "minProperties": 1,
+            "maxProperties": 1,
+            "additionalProperties": false,
+        })
+    }
+}
+
 /// A rule to come into force.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Activate {
-    /// The rule, as its file would say it.
+    /// The rule, as its file would say it: an object of the schema `rules.rule`.
+    #[schemars(schema_with = "crate::wire::schema::any")]
     pub rule: JsonText,
     /// Why.
     pub evidence: Evidence,
 }
 
 /// A rule to be put out of force.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Suspend {
     /// Which rule, as it was sent.
+    #[schemars(schema_with = "crate::wire::schema::short::<NAME_BYTES_MAX>")]
     pub rule_id: String,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
     /// What shows it.
     pub evidence: Evidence,
 }
 
 /// A threshold to be moved.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModifyParameter {
     /// Which rule, as it was sent.
+    #[schemars(schema_with = "crate::wire::schema::short::<NAME_BYTES_MAX>")]
     pub rule_id: String,
     /// The field of the one ordered condition.
+    #[schemars(schema_with = "crate::wire::schema::short::<NAME_BYTES_MAX>")]
     pub parameter: String,
     /// What its value is now.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub old_value: Amount,
     /// What it shall be.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub new_value: Amount,
     /// Why.
     pub evidence: Evidence,
@@ -69,37 +100,42 @@ pub struct ModifyParameter {
 }
 
 /// What a proposal rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// In the proposer's words.
+    #[schemars(schema_with = "crate::wire::schema::said::<SUMMARY_BYTES_MAX>")]
     pub summary: String,
     /// How many decisions it was seen in.
     pub sample_size: u32,
     /// Their ledger lines.
+    #[schemars(length(max = LEDGER_SEQS_MAX), extend("uniqueItems" = true))]
     pub ledger_seqs: Vec<u64>,
     /// A council case that approved this very proposal.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(with = "RequestId")]
     pub council_request_id: Option<RequestId>,
 }
 
 /// `proposal.approve`: by a person, of exactly what the person saw.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApproveProposal {
     /// Which proposal.
     pub id: ProposalId,
     /// SHA-256 of its pending file, hex.
+    #[schemars(schema_with = "crate::wire::schema::hex::<64>")]
     pub sha256: String,
 }
 
 /// `proposal.decline` and `proposal.revert`: by a person.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EndProposal {
     /// Which proposal.
     pub id: ProposalId,
     /// Why.
+    #[schemars(schema_with = "crate::wire::schema::said::<REASON_BYTES_MAX>")]
     pub reason: String,
 }
 

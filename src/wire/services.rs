@@ -6,7 +6,7 @@ use super::gateway::Method;
 use super::ids::ServiceName;
 
 /// `services.add`: one more destination.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddService {
     /// Its name.
@@ -15,11 +15,14 @@ pub struct AddService {
     pub host: String,
     /// Its port; absent: that of the protocol.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, 65535>")]
     pub port: Option<u16>,
     /// Its protocol, as `https`.
+    #[schemars(schema_with = "crate::wire::schema::protocol")]
     pub protocol: String,
     /// Methods that calls may have.
     #[serde(default)]
+    #[schemars(extend("uniqueItems" = true))]
     pub methods: Vec<Method>,
     /// Actions other than calls that go there.
     #[serde(default)]
@@ -27,7 +30,7 @@ pub struct AddService {
 }
 
 /// `services.remove`, `services.deactivate`, `services.activate`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NameService {
     /// Which one.
@@ -35,13 +38,14 @@ pub struct NameService {
 }
 
 /// `services.credential`: the secret itself is in the keyring and never in a request.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetCredential {
     /// Whose.
     pub service: ServiceName,
     /// Under which name the keyring has the secret, 32 lower-case hex digits; absent or null: it has none any more.
     #[serde(default)]
+    #[schemars(schema_with = "crate::wire::schema::hex_or_null::<32>")]
     pub credential_id: Option<String>,
 }
 

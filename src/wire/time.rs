@@ -13,6 +13,16 @@ pub const DAY_MS: i64 = 86_400_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(i64);
 
+super::schema::text_schema!(
+    Time,
+    schemars::json_schema!({
+        "type": "string",
+        "format": "date-time",
+        "pattern": r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?Z$",
+        "examples": ["2026-02-20T14:42:00Z"],
+    })
+);
+
 /// Why a text is not a time of the wire.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TimeError {

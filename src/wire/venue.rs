@@ -62,7 +62,7 @@ pub enum Gone {
 }
 
 /// Whether a trade took or made liquidity (FIX LastLiquidityInd).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TradeLiquidity {
     /// Rested first.
@@ -72,39 +72,63 @@ pub enum TradeLiquidity {
 }
 
 /// Kind of a report (FIX ExecType).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-enum ExecType {
+pub(crate) enum ExecType {
+    /// The venue works it: with `version`.
     New,
+    /// The venue works another version of it: with `version`.
     Replaced,
+    /// It filled: with `last_qty`, `last_px`, `fee` and `liquidity`.
     Trade,
+    /// It was taken back.
     Canceled,
+    /// Its time was over.
     Expired,
+    /// The venue refused it, or a replacement of it: with `text`.
     Rejected,
 }
 
 /// The payload as sent.
-#[derive(Deserialize)]
+#[derive(Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Sent {
+pub(crate) struct Sent {
+    /// The order.
     order_id: OrderId,
+    /// What happened. Each has the members that its description names, and no other.
     #[serde(deserialize_with = "super::word")]
     exec_type: ExecType,
+    /// The venue's id of this report, booked once.
     exec_id: ExecId,
+    /// When it happened, by the venue's clock.
     transact_time: Time,
+    /// What the order has filled in all, this trade included, units of the instrument; not below 0.
     #[serde(deserialize_with = "amount::wire::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount_from_0")]
     cum_qty: Amount,
+    /// The version of the instruction, from 1; of `new` and `replaced`.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::whole::<1, { u32::MAX }>")]
     version: Option<u32>,
+    /// How much, units of the instrument, above 0; of `trade`.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     last_qty: Option<Amount>,
+    /// At which price, above 0; of `trade`.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount_above_0")]
     last_px: Option<Amount>,
+    /// What it cost, account currency; below 0 it was paid; of `trade`.
     #[serde(default, deserialize_with = "amount::wire::optional")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     fee: Option<Amount>,
+    /// Whether it rested first; of `trade`.
     #[serde(default, deserialize_with = "word_if_given")]
+    #[schemars(with = "TradeLiquidity")]
     liquidity: Option<TradeLiquidity>,
+    /// Why, in the venue's words, 1 to 500 bytes; of `rejected`.
     #[serde(default, deserialize_with = "present")]
+    #[schemars(schema_with = "crate::wire::schema::said::<TEXT_BYTES_MAX>")]
     text: Option<String>,
 }
 

@@ -24,9 +24,11 @@ cat > rules/tests/size.yaml <<'Y'
 cases:
   - name: a lot
     action: order.submit
-    facts: {order.order_type: limit, order.size: 0.03}
+    facts: {order.order_type: limit, order.size: 0.06}
     expect: hold
     rules: [no-entries-high-funding]
+  - {name: little, action: order.submit, facts: {order.order_type: limit, order.size: 0.01}, expect: accept, rules: []}
+  - {name: at the market, action: order.submit, facts: {order.order_type: market, order.size: 0.06}, expect: accept, rules: []}
 Y
 printf 'name: hosts\nkind: host\ngrows: on_approval\nentries: []\n' > rules/sets/hosts.yaml
 printf 'name: payees\nkind: word\ngrows: on_approval\nentries: []\n' > rules/sets/payees.yaml
@@ -43,7 +45,8 @@ quiet spoolgate services add smtp smtp.example.org --protocol smtp --action emai
 M=examples/market/lean-coinbase-minute-btcusd_20180405
 for part in trade quote; do quiet spoolgate market import ${M}_$part.zip --symbol BTC-USD --end-now; done
 printf 'time,open,high,low,close,volume\n2018-04-01T00:00:00Z,1,2,1,2,3\n' > bars.csv
-printf 'time,rate\n2018-04-01T00:00:00Z,0.0001\n' > rates.csv
+due=$(date -u -d @$(($(date +%s) / 28800 * 28800)) +%Y-%m-%dT%H:%M:%SZ)
+printf 'time,rate\n%s,0.0001\n' "$due" > rates.csv
 # Requests.
 order() {
   printf '{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":%s,"order_type":"limit","price":6760,"stop_price":6600,"thesis_slug":"%s","planned_entry":6760,"planned_stop":6600}' "$1" "$2"
@@ -90,6 +93,10 @@ cat > propose.json <<'J'
 J
 sign propose.json trend-bot rule.propose bot.key prop-1 > prop-1.json
 any spoolgate handle prop-1.json
+sed 's/limit-only/applied/; s/"action":"order.submit"/&,"strategy":["trend"]/' propose.json > apply.json
+sign apply.json trend-bot rule.propose bot.key prop-2 > prop-2.json
+quiet spoolgate handle prop-2.json
+quiet spoolgate services credential set bank --from token.txt
 # Copies and notes that auditors hold.
 spoolgate audit checkpoint > yesterday.checkpoint
 cp yesterday.checkpoint today.checkpoint
@@ -98,6 +105,7 @@ for dir in my-checkout main-checkout old new draft; do
   mkdir $dir && cp -r rules proposals council $dir
 done
 sed -i 's/0.015/0.05/' my-checkout/rules/core/no-entries-high-funding.yaml new/rules/core/no-entries-high-funding.yaml
+sed -i 's/0.015/0.012/' main-checkout/rules/core/no-entries-high-funding.yaml
 any spoolgate rules diff main-checkout my-checkout --witness witness.json
 vkey=$(spoolgate --format json audit verify | sed 's/.*"log_key":"\([^"]*\)".*/\1/')
 line=$(spoolgate --format json audit query --request req-1 | head -n 1 | sed 's/.*"seq":\([0-9]*\),.*/\1/')
@@ -123,6 +131,7 @@ key=$(spoolgate --format json keys list | grep research-bot | head -n 1 | sed 's
 sha=$(spoolgate --format json council show req_1 | sed 's/.*"request_sha256":"\([^"]*\)".*/\1/')
 name /tmp/my-demo ../demo
 name h-42 "$hold"
+name "proposals revert p-42" "proposals revert $(spoolgate proposals list | awk '/applied/ {print $1; exit}')"
 name p-42 "$proposal"
 name r-42.json "$receipt"
 name o-42-stop "$(spoolgate orders | awk '$1 ~ /-stop$/ {print $1; exit}')"
@@ -135,7 +144,8 @@ name /evidence/audit ../evidence
 name /mnt/vault ../vault
 name "--home /srv/gate" "--home @HOME"
 name "--home my-home" "--home @HOME"
-name "spoolgate init my-home" "spoolgate init ../made-$RANDOM-home"
+name "spoolgate init my-home" "spoolgate init @HOME-new"
+name 2026-01-05T08:00:00Z "$due"
 name "--timeout 3600" "--timeout 1"
 name "keys add trend-bot --out bot.key" "keys add trend-bot --out another.key"
 name "--ed25519 --out bot.key" "--ed25519 --out another.key"

@@ -26,11 +26,11 @@ fn broken_rules_close_entries_until_mended() {
     let hash = home.rulebook().hash.clone();
     type Break = fn(&str) -> Option<String>;
     let cases: [(&str, &str, Break); 8] = [
-        ("rules/safety.yaml", "rules/safety.yaml:8:", |text| {
+        ("rules/safety.yaml", "rules/safety.yaml:9:", |text| {
             Some(text.replace("max_daily_loss:", "max_daily_los:"))
         }),
         ("rules/safety.yaml", "rules/safety.yaml: missing", |_| None),
-        ("rules/safety.yaml", "rules/safety.yaml:4:", |text| {
+        ("rules/safety.yaml", "rules/safety.yaml:5:", |text| {
             Some(text.replace("max_total_capital: 5000", "max_total_capital: [5000"))
         }),
         ("rules/safety.yaml", "rules/safety.yaml", |text| {

@@ -20,16 +20,42 @@ use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
 use crate::wire::signing::sha256_hex;
 
 /// Bodies of answers.
-#[derive(Serialize)]
-enum Body<'a> {
+#[derive(Serialize, schemars::JsonSchema)]
+pub(in crate::gate) enum Body<'a> {
+    /// It waits for a person, or holds by its proof.
     #[serde(rename = "ProposalAcknowledged")]
-    Acknowledged { proposal_id: ProposalId, auto_approved: bool },
+    Acknowledged {
+        /// Its name, as `p-12`.
+        proposal_id: ProposalId,
+        /// Whether it is proved to tighten and holds already.
+        auto_approved: bool,
+    },
+    /// It holds.
     #[serde(rename = "ProposalApplied")]
-    Applied { proposal_id: ProposalId, rule_id: &'a RuleId, rulebook: &'a str },
+    Applied {
+        /// Its name.
+        proposal_id: ProposalId,
+        /// The rule that it is about.
+        rule_id: &'a RuleId,
+        /// SHA-256 of the new rulebook, hex.
+        rulebook: &'a str,
+    },
+    /// It is declined.
     #[serde(rename = "ProposalDeclined")]
-    Declined { proposal_id: ProposalId },
+    Declined {
+        /// Its name.
+        proposal_id: ProposalId,
+    },
+    /// What it did is taken back.
     #[serde(rename = "ProposalReverted")]
-    Reverted { proposal_id: ProposalId, reverted: ProposalId, rulebook: &'a str },
+    Reverted {
+        /// The proposal that takes it back.
+        proposal_id: ProposalId,
+        /// The one that is taken back.
+        reverted: ProposalId,
+        /// SHA-256 of the new rulebook, hex.
+        rulebook: &'a str,
+    },
 }
 
 fn raw(body: &Body<'_>) -> Result<Option<Box<RawValue>>, Refusal> {

@@ -15,6 +15,7 @@ use crate::wire::amount::Amount;
 use crate::wire::ids::{Principal, ProposalId, RequestId, RuleId};
 use crate::wire::time::Time;
 
+pub(super) use deciding::Body as Answered;
 pub use deciding::{Approved, approve};
 pub use judging::path_of;
 pub use words::{Ended, pending_file, result_file};

@@ -9,7 +9,7 @@ use crate::wire::council::{Artifacts, Axis, ChangeType};
 use crate::wire::text;
 
 /// Most roles of a roster.
-const ROLES_MAX: usize = 32;
+pub(super) const ROLES_MAX: usize = 32;
 
 /// Longest name of a role, characters.
 const NAME_CHARS_MAX: usize = 64;
@@ -18,13 +18,13 @@ const NAME_CHARS_MAX: usize = 64;
 const LINE_CHARS_MAX: usize = 200;
 
 /// Most lines of a checklist or a list of placeholders.
-const LINES_MAX: usize = 100;
+pub(super) const LINES_MAX: usize = 100;
 
 /// A score of 10.0.
 const TENTHS_MAX: u8 = 100;
 
 /// Longest deadline: 90 days.
-const DEADLINE_S_MAX: u32 = 90 * 86_400;
+pub(super) const DEADLINE_S_MAX: u32 = 90 * 86_400;
 
 /// Bounds of the length of quoted text, characters.
 const TEXT_CHARS: std::ops::RangeInclusive<u16> = 20..=4000;

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
+use super::field::RULED_ACTIONS;
 use super::set::Provenance;
 use crate::rules::rulebook::RulebookError;
 use crate::rules::yaml;
@@ -16,7 +17,7 @@ use crate::wire::time::Time;
 const BARE_DIGITS_MAX: usize = 15;
 
 /// Whether a rule is in force.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RuleStatus {
     /// It is.
@@ -30,7 +31,9 @@ pub enum RuleStatus {
 }
 
 /// What a rule does when all of its conditions hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Then {
     /// Only says so.
@@ -42,22 +45,25 @@ pub enum Then {
 }
 
 /// What a rule applies to.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {
     /// One action or several.
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(schema_with = "one_or_many_schema")]
     pub action: Vec<String>,
     /// Strategies; absent: all.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<StrategyName>", length(min = 1))]
     pub strategy: Option<Vec<StrategyName>>,
     /// Senders; absent: all.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Principal>", length(min = 1))]
     pub principal: Option<Vec<Principal>>,
 }
 
 /// Operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Op {
     /// Equal.
@@ -117,7 +123,7 @@ pub enum Operand {
 }
 
 /// A condition as it is written.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ConditionFile {
     /// A field of the whitelist; with `[]` behind it where that is an array.
@@ -126,26 +132,32 @@ pub struct ConditionFile {
     pub op: Op,
     /// What it compares with.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Operand")]
     pub value: Option<Operand>,
     /// The least that a proposal may set `value` to.
     #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub min: Option<Amount>,
     /// The most that a proposal may set `value` to.
     #[serde(default, deserialize_with = "bound", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub max: Option<Amount>,
     /// Seconds that `history.*` looks back.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "u32")]
     pub window_s: Option<u32>,
     /// The field that `history.sum` and `history.distinct` are of.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub of: Option<String>,
     /// With `seen`, entries of a named set count that were only seen.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Provenance")]
     pub provenance: Option<Provenance>,
 }
 
 /// What a rule is meant to achieve, for `rules efficacy`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Hypothesis {
     /// What should get better, such as `win_rate`.
@@ -154,6 +166,7 @@ pub struct Hypothesis {
     pub population: String,
     /// What it was before.
     #[serde(deserialize_with = "crate::wire::amount::yaml::required")]
+    #[schemars(schema_with = "crate::wire::schema::amount")]
     pub baseline_value: Amount,
     /// Over how many.
     pub baseline_sample: u32,
@@ -162,7 +175,7 @@ pub struct Hypothesis {
 }
 
 /// `rules/core/<id>.yaml` or `rules/active/<id>.yaml`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RuleFile {
     /// Its id; equals the file name.
@@ -172,6 +185,7 @@ pub struct RuleFile {
     /// What it applies to.
     pub applies_to: Scope,
     /// Every one of these must hold.
+    #[schemars(length(max = super::ruleset::CONDITIONS_MAX))]
     pub when: Vec<ConditionFile>,
     /// What it does then.
     pub then: Then,
@@ -179,15 +193,19 @@ pub struct RuleFile {
     pub message: String,
     /// When it was made.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Time")]
     pub created: Option<Time>,
     /// What it was made from: a trade, a proposal.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub created_from: Option<String>,
     /// What it is meant to achieve.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Hypothesis")]
     pub hypothesis: Option<Hypothesis>,
     /// What was learnt, of a retired rule.
     #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "String")]
     pub lesson: Option<String>,
 }
 
@@ -344,6 +362,21 @@ fn has_long_number(line: &str) -> bool {
     }
     false
 }
+
+fn one_or_many_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"anyOf": [
+        {"type": "string", "enum": RULED_ACTIONS},
+        {"type": "array", "items": {"type": "string", "enum": RULED_ACTIONS}, "minItems": 1},
+    ]})
+}
+
+crate::wire::schema::text_schema!(
+    Operand,
+    schemars::json_schema!({
+        "type": ["number", "string", "boolean", "array"],
+        "items": {"type": ["number", "string", "boolean"]},
+    })
+);
 
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     struct Actions;

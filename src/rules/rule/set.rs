@@ -11,7 +11,7 @@ use crate::wire::ids::SetName;
 use crate::wire::time::Time;
 
 /// What the values of a set are: how they are compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SetKind {
     /// Names and ids, letter by letter.
@@ -25,7 +25,7 @@ pub enum SetKind {
 }
 
 /// Where an entry comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Provenance {
     /// A person wrote it.
@@ -37,7 +37,7 @@ pub enum Provenance {
 }
 
 /// What may come into a set while the gate runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Grows {
     /// Nothing.
@@ -48,7 +48,7 @@ pub enum Grows {
 }
 
 /// One entry of the file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetEntry {
     /// The value.
@@ -57,14 +57,16 @@ pub struct SetEntry {
     pub provenance: Provenance,
     /// Until when it counts.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Time")]
     pub expires: Option<Time>,
     /// Why it is there.
     #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "String")]
     pub note: Option<String>,
 }
 
 /// `rules/sets/<name>.yaml`.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetFile {
     /// Its name; equals the file name.

@@ -30,7 +30,7 @@ pub struct Step {
 }
 
 /// An order that the market reached and the venue could not fill.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct LeftOpen {
     /// The order.
     pub order_id: OrderId,

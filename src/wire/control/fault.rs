@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 macro_rules! faults {
     ($($(#[doc = $doc:literal])* $variant:ident = $name:literal;)*) => {
         /// A code in `errors`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
         pub enum ControlFault {
             $($(#[doc = $doc])* #[serde(rename = $name)] $variant,)*
         }

@@ -2,17 +2,20 @@
 
 use serde::Serialize;
 
-use super::read::Fields;
+use super::read::{Fields, addresses};
+use super::{NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::wire::time::Time;
 
 /// Calendar where none is named.
 pub const CALENDAR: &str = "primary";
 
 /// `calendar.fetch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(rename_all = "camelCase")]
 pub struct CalendarFetch {
     /// Calendar, [`CALENDAR`] where it is left out.
+    #[schemars(default = "primary", schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub calendar_id: String,
     /// From.
     pub start_date: Time,
@@ -30,12 +33,15 @@ impl CalendarFetch {
 }
 
 /// `calendar.create`, `calendar.update`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(rename_all = "camelCase")]
 pub struct CalendarCreate {
     /// Calendar, [`CALENDAR`] where it is left out.
+    #[schemars(default = "primary", schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub calendar_id: String,
     /// Title, one line.
+    #[schemars(schema_with = "crate::wire::schema::line::<TEXT_BYTES_MAX>")]
     pub title: String,
     /// From.
     pub start_time: Time,
@@ -43,9 +49,11 @@ pub struct CalendarCreate {
     pub end_time: Time,
     /// More words.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "String")]
     pub description: Option<String>,
     /// Who is invited, bare addresses, at most [`super::PEOPLE_MAX`].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "addresses")]
     pub attendees: Option<Vec<String>>,
 }
 
@@ -61,8 +69,12 @@ impl CalendarCreate {
     }
 }
 
+fn primary() -> String {
+    CALENDAR.to_owned()
+}
+
 fn calendar(fields: &Fields<'_>) -> Result<String, String> {
-    Ok(fields.name_if_any("calendarId")?.unwrap_or_else(|| CALENDAR.to_owned()))
+    Ok(fields.name_if_any("calendarId")?.unwrap_or_else(primary))
 }
 
 fn period(fields: &Fields<'_>, start: &str, end: &str) -> Result<(Time, Time), String> {

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::read::{Fields, text_of};
-use super::{HEADERS_MAX, TEXT_BYTES_MAX};
+use super::{HEADERS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 
 /// Longest name of a header, bytes.
 const HEADER_NAME_BYTES_MAX: usize = 256;
@@ -43,7 +44,9 @@ const RESERVED: [&str; 24] = [
 const RESERVED_BEGINS: [&str; 2] = ["proxy-", "x-forwarded-"];
 
 /// An HTTP method.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Method {
     /// Read.
@@ -75,20 +78,50 @@ impl Method {
 }
 
 /// `service.api_call`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct ServiceApiCall {
     /// Service of the allowlist, by its name or its host.
+    #[schemars(schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub service: String,
     /// Path below its host, with a query where there is one.
+    #[schemars(schema_with = "endpoint_schema")]
     pub endpoint: String,
     /// Method.
     pub method: Method,
     /// Headers by name, at most [`HEADERS_MAX`].
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "headers_schema")]
     pub headers: Option<BTreeMap<String, String>>,
     /// Body, any JSON, as it was written.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "crate::wire::schema::any")]
     pub body: Option<Box<RawValue>>,
+}
+
+/// A path of the characters that RFC 3986 has for it, and a query where there is one.
+fn endpoint_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "maxLength": TEXT_BYTES_MAX,
+        "pattern": r"^/[A-Za-z0-9._~!$&'()*+,;=:@%/-]*(\?[A-Za-z0-9._~!$&'()*+,;=:@%/?\[\]-]*)?$",
+        "examples": ["/v1/notes?tag=a"],
+    })
+}
+
+/// Names are tokens of RFC 9110, values visible ASCII.
+fn headers_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": HEADERS_MAX,
+        "propertyNames": {"pattern": format!(r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{{1,{HEADER_NAME_BYTES_MAX}}}$")},
+        "additionalProperties": {
+            "type": "string",
+            "maxLength": TEXT_BYTES_MAX,
+            "pattern": "^([!-~]([ -~]*[!-~])?)?$",
+            "description": "The value of the header: visible ASCII, no space at its ends.",
+        },
+    })
 }
 
 impl ServiceApiCall {

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::read::Fields;
-use super::{LIMIT_MAX, PEOPLE_MAX};
+use super::read::{Fields, addresses};
+use super::{LIMIT_MAX, NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX};
 use crate::wire::time::Time;
 
 /// Folder of `email.fetch` where none is named.
@@ -12,19 +12,24 @@ pub const FOLDER: &str = "INBOX";
 pub const LIMIT: u32 = 50;
 
 /// `email.send`, `email.draft`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct EmailSend {
     /// Recipients, bare addresses. With `cc` at most [`PEOPLE_MAX`]; of a draft there may be none.
+    #[schemars(schema_with = "addresses")]
     pub to: Vec<String>,
     /// Recipients of copies.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "addresses")]
     pub cc: Option<Vec<String>>,
     /// Subject, one line.
+    #[schemars(schema_with = "crate::wire::schema::line::<TEXT_BYTES_MAX>")]
     pub subject: String,
     /// Text.
     pub body: String,
     /// The message that it answers.
     #[serde(rename = "replyToMessageId", skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub reply_to_message_id: Option<String>,
 }
 
@@ -52,22 +57,34 @@ impl EmailSend {
 }
 
 /// `email.fetch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 pub struct EmailFetch {
     /// Folder, [`FOLDER`] where it is left out.
+    #[schemars(default = "folder", schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub folder: String,
     /// How many at most, [`LIMIT`] where it is left out; 1 to [`LIMIT_MAX`].
+    #[schemars(default = "limit", schema_with = "crate::wire::schema::whole::<1, LIMIT_MAX>")]
     pub limit: u32,
     /// Not older than this.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "Time")]
     pub since: Option<Time>,
+}
+
+fn folder() -> String {
+    FOLDER.to_owned()
+}
+
+fn limit() -> u32 {
+    LIMIT
 }
 
 impl EmailFetch {
     pub(super) fn read(payload: &str) -> Result<EmailFetch, String> {
         let fields = Fields::read(payload, &["folder", "limit", "since"])?;
         Ok(EmailFetch {
-            folder: fields.name_if_any("folder")?.unwrap_or_else(|| FOLDER.to_owned()),
+            folder: fields.name_if_any("folder")?.unwrap_or_else(folder),
             limit: fields.limit("limit", LIMIT_MAX)?.unwrap_or(LIMIT),
             since: fields.time_if_any("since")?,
         })

@@ -42,6 +42,8 @@ impl ActionId {
     }
 }
 
+super::schema::text_schema!(ActionId, super::schema::numbered("a"));
+
 impl fmt::Display for ActionId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a-{}", self.0)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::value::RawValue;
 
 use super::{NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX};
@@ -13,6 +14,21 @@ use crate::wire::time::Time;
 const KEY_PRINTED_BYTES_MAX: usize = 64;
 /// Longest mail address, bytes.
 const ADDRESS_BYTES_MAX: usize = 254;
+
+/// Bare mail addresses.
+pub(super) fn addresses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": PEOPLE_MAX,
+        "items": {
+            "type": "string",
+            "minLength": 5,
+            "pattern": "^[A-Za-z0-9_+][^@]*@[^@]+$",
+            "description": "One bare address, at most 254 bytes.",
+            "examples": ["ann@example.com"],
+        },
+    })
+}
 
 /// The members of a payload, none of which has another name than its action knows.
 pub(super) struct Fields<'a>(BTreeMap<String, &'a RawValue>);

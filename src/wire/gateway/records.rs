@@ -2,19 +2,22 @@
 
 use serde::Serialize;
 
-use super::LIMIT_MAX;
 use super::read::Fields;
+use super::{LIMIT_MAX, NAME_BYTES_MAX};
 use crate::wire::time::Time;
 
 /// `finance.fetch_transactions`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(rename_all = "camelCase")]
 pub struct FetchTransactions {
     /// Account; absent: all.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub account_id: Option<String>,
     /// How many at most, 1 to [`LIMIT_MAX`]; absent: what the other side gives.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, schema_with = "crate::wire::schema::whole::<1, LIMIT_MAX>")]
     pub limit: Option<u32>,
 }
 
@@ -27,13 +30,16 @@ impl FetchTransactions {
 }
 
 /// `health.fetch`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(deny_unknown_fields)]
 #[serde(rename_all = "camelCase")]
 pub struct FetchHealth {
     /// What is asked for.
+    #[schemars(schema_with = "crate::wire::schema::outside_name::<NAME_BYTES_MAX>")]
     pub data_type: String,
     /// From.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default, with = "Time")]
     pub start_date: Option<Time>,
 }
 
