@@ -102,6 +102,8 @@ impl SqliteKeyring {
         database.busy_timeout(std::time::Duration::from_secs(5))?;
         // Synced in full, the folder after a commit too: a key that an answer speaks of must survive a power cut.
         database.pragma_update(None, "synchronous", "EXTRA")?;
+        // A watcher's sandbox leaves it no folder for temporary files.
+        database.pragma_update(None, "temp_store", "MEMORY")?;
         let keyring = SqliteKeyring { database };
         if create {
             keyring.make_tables()?;

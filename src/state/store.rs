@@ -136,6 +136,8 @@ impl Store {
             Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
             store = Store::open_or_replace(home)?;
         }
+        // A watcher's sandbox leaves it no folder for temporary files.
+        store.database.pragma_update(None, "temp_store", "MEMORY")?;
         if hold == Hold::Brief {
             store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             store.beside = Some(beside);
