@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
-use rustix::fs::statfs;
 use spoolgate::home::Home;
+use spoolgate::host::doctor;
 use spoolgate::host::sandbox::{Boxed, Keep, SandboxError};
 use spoolgate::host::socket::{Limits, Socket, SocketError};
 use spoolgate::spool::watch::Hints;
@@ -52,24 +52,9 @@ enum Sandbox {
     Off,
 }
 
-/// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise
-/// less (statfs(2)): NFS, SMB, CIFS, SMB2, 9P, FUSE, AFS, Ceph.
-const REMOTE: [(i64, &str); 8] = [
-    (0x6969, "NFS"),
-    (0x517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB2"),
-    (0x0102_1997, "9P"),
-    (0x6573_5546, "FUSE"),
-    (0x5346_414f, "AFS"),
-    (0x00c3_6400, "Ceph"),
-];
-
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let magic = statfs(home).map(|found| found.f_type & 0xffff_ffff);
-    let remote = REMOTE.iter().find(|(number, _)| magic == Ok(*number));
-    if let Some((_, name)) = remote.filter(|_| !args.allow_remote_fs) {
+    if let Some(name) = doctor::remote(home).filter(|_| !args.allow_remote_fs) {
         bail!(
             "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs watches it all the same",
             home.display()
@@ -90,7 +75,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         bound => bound.transpose()?,
     };
     // Before any thread is started: each would keep what this one gives up.
-    give_up_the_rest(&mut open, args, output)?;
+    let told = give_up_the_rest(&mut open, args, output)?;
     let mut hints = Hints::start();
     if let (Some(mut socket), Some(path)) = (socket, &args.socket) {
         let waker = hints.waker();
@@ -100,6 +85,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));
     output.remark(&format!("watching {}", home.join("spool/in").display()));
+    told.iter().for_each(|told| output.remark(told));
     let mut printing = Ok(());
     open.watch(&mut hints, &stop, &mut |outcomes| {
         // The gate goes on without whoever read its output.
@@ -110,14 +96,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Enters the sandbox as far as is asked for, and says what it left.
-fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<()> {
+/// Enters the sandbox as far as is asked for, and returns what is to be said of it.
+fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec<String>> {
     let insist = match args.sandbox {
+        Sandbox::Off if args.allow_read.is_empty() && args.allow_write.is_empty() => return Ok(Vec::new()),
         Sandbox::Off => {
-            if !(args.allow_read.is_empty() && args.allow_write.is_empty()) {
-                bail!("--allow-read and --allow-write are for a sandbox, and --sandbox off is none");
-            }
-            return Ok(());
+            bail!("--allow-read and --allow-write are for a sandbox, and --sandbox off is none");
         }
         Sandbox::Auto => false,
         Sandbox::Require => true,
@@ -129,28 +113,26 @@ fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<()>
         socket: args.socket.clone(),
     };
     match open.enter_sandbox(keep, insist) {
-        Ok(boxed) => tell_sandbox(boxed, output),
+        Ok(boxed) if output.is_json() => Ok(vec![sandbox_as_json(boxed)]),
+        Ok(boxed) => Ok(sandbox_in_words(boxed)),
         Err(SandboxError::Unsupported(abi)) if !insist => {
             let note = "no sandbox: this kernel has no Landlock that the gate can work in";
-            if output.is_json() {
-                let told = serde_json::json!({"sandbox": {"on": false, "abi": abi, "note": note}});
-                output.remark(&plain_json(&told.to_string()));
-            } else {
-                output.remark(&format!("{note} (version {abi})"));
-            }
+            let json = serde_json::json!({"sandbox": {"on": false, "abi": abi, "note": note}});
+            Ok(vec![if output.is_json() { json.to_string() } else { format!("{note} (version {abi})") }])
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => Err(error.into()),
     }
-    Ok(())
 }
 
-fn tell_sandbox(boxed: &Boxed, output: &Output) {
-    if output.is_json() {
-        let told = serde_json::json!({"sandbox": {
-            "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read, "not_taken": boxed.not_taken,
-        }});
-        return output.remark(&plain_json(&told.to_string()));
-    }
+fn sandbox_as_json(boxed: &Boxed) -> String {
+    let told = serde_json::json!({"sandbox": {
+        "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read, "not_taken": boxed.not_taken,
+    }});
+    // What is left to a remark to escape, it would escape as no JSON does.
+    plain_json(&told.to_string())
+}
+
+fn sandbox_in_words(boxed: &Boxed) -> Vec<String> {
     let list = |paths: &BTreeSet<PathBuf>| -> String {
         paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
     };
@@ -158,12 +140,13 @@ fn tell_sandbox(boxed: &Boxed, output: &Output) {
         paths if paths.is_empty() => String::new(),
         paths => format!(", reads {paths}"),
     };
-    output.remark(&format!(
+    let mut told = vec![format!(
         "sandbox (Landlock {}): writes {}{reads}, runs the system's programs, and lost the rest",
         boxed.abi,
         list(&boxed.written)
-    ));
+    )];
     if !boxed.not_taken.is_empty() {
-        output.remark(&format!("this kernel cannot take from it: {}", boxed.not_taken.join("; ")));
+        told.push(format!("this kernel cannot take from it: {}", boxed.not_taken.join("; ")));
     }
+    told
 }

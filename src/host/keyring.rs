@@ -111,6 +111,18 @@ impl SqliteKeyring {
         Ok(keyring)
     }
 
+    /// Opens the keyring of a home for looking only: nothing is made, and nothing of another's writing is undone.
+    ///
+    /// # Errors
+    /// [`KeyringError`].
+    pub fn open_read_only(home: &Path) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let fail = |source| KeyringError::File { path: path.clone(), source };
+        fs::File::open(&path).map_err(fail)?;
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(SqliteKeyring { database: Connection::open_with_flags(&path, flags)? })
+    }
+
     /// A keyring that lives as long as this value.
     ///
     /// # Errors
