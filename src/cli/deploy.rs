@@ -70,6 +70,8 @@ impl Deploy {
             format!("chmod 0600 {}", of(&["state/keyring.db"])),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
             format!("chmod 3770 {}", of(&["spool/in"])),
+            // Root runs it again some day: nobody else may have written it.
+            format!("chown -hR 0:0 {}", of(&["deploy"])),
         ]
     }
 
@@ -119,7 +121,6 @@ impl Deploy {
             "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now spoolgate\n\
              [Unit]\n\
              Description=spoolgate, the gate between agents and money, mail and rules\n\
-             Documentation=man:spoolgate(1)\n\
              After=local-fs.target time-sync.target network.target\n\
              # A gate that cannot start needs a person, not another thousand tries.\n\
              StartLimitIntervalSec=300\n\
