@@ -150,9 +150,7 @@ impl Canary {
         let home = self.scratch.home();
         Sent::new(&format!("{id}.json"), sign(&self.core, "core", id, "email.send", MAIL)).drop_into(&home);
         let answer = answer(&home, id);
-        let of = |name: &str| {
-            answer["data"]["data"][name].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
-        };
+        let of = |name: &str| answer["data"][name].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned();
         (of("read"), of("write"))
     }
 }

@@ -17,6 +17,7 @@ use crate::host::lock::LOCK_FILE;
 use crate::host::sandbox::{files_of, kernel_abi};
 use crate::ledger::segment;
 use crate::rules::{Rulebook, load};
+use crate::state::Store;
 use crate::state::store::STATE_FILE;
 
 /// Less room than this is an error, and than that a warning. Bytes.
@@ -510,17 +511,23 @@ impl Looking {
         let home = self.home.clone();
         self.log_keys(&home);
         let index = home.join(STATE_FILE);
-        if let Some(why) = crate::state::Store::open_read_only(&home).and_then(|store| store.snapshot()).err()
-            && machine::owned(&index).is_ok()
-        {
-            let remedy = Some(self.command("rebuild"));
-            self.warn(
-                "state",
-                &index,
-                &format!("cannot be read, and is a cache of the ledger: {why}"),
-                remedy,
-            );
-        }
+        // Reading an index that nobody has open would make files beside it.
+        let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
+        let opened = if runs { Store::open_read_only(&home).map(Some) } else { Store::open_untouched(&home) };
+        let opened = opened.and_then(|store| {
+            store.as_ref().map_or(Ok(None), Store::snapshot)?;
+            Ok(store)
+        });
+        let store = match opened {
+            Ok(store) => store,
+            Err(why) => {
+                if machine::owned(&index).is_ok() {
+                    let message = format!("cannot be read, and is a cache of the ledger: {why}");
+                    self.warn("state", &index, &message, Some(self.command("rebuild")));
+                }
+                None
+            }
+        };
         match load::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
             Ok(book) => self.programs(&book),
             Err(fault) => {
@@ -533,7 +540,7 @@ impl Looking {
                 );
             }
         }
-        let view = real_seams(&home).and_then(|seams| read::read(&home, &seams));
+        let view = real_seams(&home).and_then(|seams| read::read_with(&home, &seams, store));
         match view {
             Ok(view) => {
                 self.clock(&view);

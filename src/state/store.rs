@@ -202,6 +202,29 @@ impl Store {
         Ok(Store { database, beside: None, base: None })
     }
 
+    /// Opens the index where nobody writes it, and makes no file beside it, as reading does otherwise. None: rows stand
+    /// beside it, which cannot be read so.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_untouched(home: &Path) -> Result<Option<Store>, StoreError> {
+        let beside = home.join(format!("{STATE_FILE}-wal"));
+        if std::fs::metadata(beside).is_ok_and(|file| file.len() > 0) {
+            return Ok(None);
+        }
+        let bytes = home.join(STATE_FILE).into_os_string().into_encoded_bytes();
+        let path: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
+            | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        let database = Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?;
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+        }
+        Ok(Some(Store { database, beside: None, base: None }))
+    }
+
     /// An index that lives as long as this value.
     ///
     /// # Errors
