@@ -10,7 +10,7 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::Arc;
@@ -273,12 +273,24 @@ impl Sound {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         let sound = Sound { dir };
         succeed(&sound.home(), &["init", sound.home().to_str().unwrap()]);
-        if geteuid().is_root() {
-            walk(&sound.home())
-                .iter()
-                .for_each(|path| std::os::unix::fs::lchown(path, Some(GATE), Some(GATE)).unwrap());
-        }
+        sound.give_away();
         sound
+    }
+
+    /// As root: to somebody who is not.
+    fn give_away(&self) {
+        if geteuid().is_root() {
+            let all = walk(&self.home());
+            all.iter().for_each(|path| lchown(path, Some(GATE), Some(GATE)).unwrap());
+        }
+    }
+
+    fn copy(&self) -> Sound {
+        let dir = TempDir::new().unwrap();
+        mode(dir.path().to_owned(), 0o755);
+        let done = Command::new("cp").arg("-a").arg(self.home()).arg(dir.path()).output().unwrap();
+        assert!(done.status.success(), "{}", show(&done));
+        Sound { dir }
     }
 
     fn home(&self) -> PathBuf {
@@ -412,16 +424,13 @@ fn each_broken_thing_is_found_alone() {
         ),
         ("somebody's lock", |_| {}, Level::Warning, "lock", "state/lock"),
     ];
+    let model = Sound::new();
+    // An index, and a lock file, are there from the first run on.
+    succeed(&model.home(), &["run", "--until-idle"]);
+    model.give_away();
     for (name, breaks, level, what, place) in cases {
-        let sound = Sound::new();
+        let sound = model.copy();
         let home = sound.home();
-        // An index, and a lock file, are there from the first run on.
-        succeed(&home, &["run", "--until-idle"]);
-        if geteuid().is_root() {
-            walk(&home)
-                .iter()
-                .for_each(|path| std::os::unix::fs::lchown(path, Some(GATE), Some(GATE)).unwrap());
-        }
         assert_eq!(bad(&examine(&home, None)), [], "before {name}");
         breaks(&home);
         let lock = (what == "lock").then(|| fs::File::open(home.join("state/lock")).unwrap());
