@@ -12,8 +12,9 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use common::gateway_home::{SERVICES, exec, gateway};
@@ -45,30 +46,37 @@ fn has_landlock() -> bool {
 /// A watcher, and what it says.
 struct Gate {
     child: Child,
-    said: BufReader<ChildStderr>,
+    said: Receiver<String>,
 }
 
 impl Gate {
     fn start(home: &Path, args: &[&str]) -> Gate {
         let mut command = command(home, &["watch"]);
-        let mut child = command.args(args).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let said = BufReader::new(child.stderr.take().unwrap());
-        let mut gate = Gate { child, said };
+        command.args(args);
+        let mut gate = Gate::of(command);
         gate.until("watching");
         gate
     }
 
-    /// The next line that holds this; its end is a failure.
+    fn of(mut command: Command) -> Gate {
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, said) = channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Gate { child, said }
+    }
+
+    /// The next line that holds this. That it ends, or says nothing for long, is a failure.
     #[track_caller]
     fn until(&mut self, part: &str) -> String {
-        let mut line = String::new();
-        while self.said.read_line(&mut line).unwrap() > 0 {
+        let mut before = Vec::new();
+        while let Ok(line) = self.said.recv_timeout(Duration::from_secs(30)) {
             if line.contains(part) {
                 return line;
             }
-            line.clear();
+            before.push(line);
         }
-        panic!("it ended without saying `{part}`: {:?}", self.child.wait());
+        panic!("it did not say `{part}` ({:?}) after {before:?}", self.child.try_wait());
     }
 
     fn tell(&self, signal: Signal) {
@@ -236,10 +244,7 @@ fn a_sandboxed_gate_works_and_cannot_read_outside() {
     let rebuilt: Value = serde_json::from_str(&succeed(&home, &["--format", "json", "rebuild"])).unwrap();
     assert_eq!(rebuilt["same_as_before"], Value::Bool(true));
     // As JSON, for programs.
-    let mut json = command(&home, &["--format", "json", "watch"]);
-    let mut child = json.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let said = BufReader::new(child.stderr.take().unwrap());
-    let mut gate = Gate { child, said };
+    let mut gate = Gate::of(command(&home, &["--format", "json", "watch"]));
     let told: Value = serde_json::from_str(&gate.until("\"sandbox\"")).unwrap();
     assert_eq!(told["sandbox"]["on"], Value::Bool(true));
     gate.stop();
@@ -633,17 +638,10 @@ fn separate_users_can_submit_and_nothing_else() {
     let to_bot = Command::new("chown").args(["sg-test-bot", key]).status().unwrap();
     assert!(to_bot.success());
 
-    let gate = Command::new("runuser")
-        .args(["-u", "sg-test-gate", "--", PROGRAM, "--home"])
-        .arg(&home)
-        .args(["watch", "--sandbox", "auto"])
-        .current_dir("/")
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = gate.unwrap();
-    let said = BufReader::new(child.stderr.take().unwrap());
-    let mut gate = Gate { child, said };
+    let mut watch = Command::new("runuser");
+    watch.args(["-u", "sg-test-gate", "--", PROGRAM, "--home"]).arg(&home);
+    watch.args(["watch", "--sandbox", "auto"]).current_dir("/");
+    let mut gate = Gate::of(watch);
     gate.until("watching");
     let script = format!(
         "umask 027; cd; h='{}'; p={PROGRAM}; echo '{{\"symbol\":\"BTC-USD\"}}' > asked\n\
