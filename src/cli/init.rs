@@ -14,7 +14,8 @@ use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 
-use super::output::Output;
+use super::deploy;
+use super::output::{Output, plain};
 
 /// Rule files of a new home: those of this project's own.
 pub const TEMPLATE: &[(&str, &str)] = &[
@@ -38,7 +39,7 @@ pub const TEMPLATE: &[(&str, &str)] = &[
 /// Make a new home.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice --origin audit.example.org/gate-1\n\nRule files that are there already are kept; edit them before or after."
+    after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service and deploy/crontab run the gate;\nnothing of them is installed. Rule files that are there already are kept; edit them before or after."
 )]
 pub struct Args {
     /// The directory; absent: the one of --home.
@@ -49,6 +50,12 @@ pub struct Args {
     /// Name of the log in checkpoints, a URL without scheme; absent: a random one.
     #[arg(long)]
     origin: Option<String>,
+    /// The user of this machine that the gate is to run as, in deploy/.
+    #[arg(long, value_name = "NAME", default_value = "spoolgate", value_parser = deploy::user_name)]
+    gate_user: String,
+    /// The user of this machine that agents run as, in deploy/.
+    #[arg(long, value_name = "NAME", default_value = "agent", value_parser = deploy::user_name)]
+    agent_user: String,
 }
 
 /// Runs the command.
@@ -64,6 +71,9 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             home.join(KEYRING_FILE).display()
         );
     }
+    if args.gate_user == args.agent_user {
+        bail!("`{}` for both: the same user for agent and gate separates nothing", args.gate_user);
+    }
     let person = Principal::parse(&args.person)?;
     write_template(home)?;
     let seams = real_seams(home)?;
@@ -75,9 +85,12 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let rules = Path::new("rules");
     seams.disk.sync_fs(rules).map_err(|source| HomeError::disk(rules, source))?;
     let (key_id, log_key) = layout::found(home, &seams, &origin, &person)?;
+    let deploy = deploy::Deploy::new(home, &args.gate_user, &args.agent_user)?;
+    deploy.write(home)?;
     if output.is_json() {
         let made = serde_json::json!({
-            "home": home, "origin": origin, "log_key": log_key, "person": person, "key_id": key_id
+            "home": home, "origin": origin, "log_key": log_key, "person": person, "key_id": key_id,
+            "separate": deploy.commands()
         });
         output.json(&made)?;
         return Ok(Exit::Success);
@@ -91,7 +104,11 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     output.table(&["made", ""], &[], &rows)?;
     output
         .line("\nNote the log key outside this machine: `spoolgate audit verify --key` checks against it.")?;
-    output.line("Next: edit rules/, then `spoolgate keys add trend-bot --out bot.key`.")?;
+    output.line(
+        "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, too):\n",
+    )?;
+    deploy.commands().iter().try_for_each(|command| output.line(&plain(&format!("  {command}"))))?;
+    output.line("\nNext: edit rules/, then `spoolgate keys add trend-bot --out bot.key`.")?;
     Ok(Exit::Success)
 }
 

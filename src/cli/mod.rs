@@ -14,6 +14,7 @@ mod demo_control;
 mod demo_council;
 mod demo_script;
 mod demo_tasks;
+mod deploy;
 mod doctor;
 mod explain;
 mod explain_words;

@@ -1,22 +1,25 @@
 //! `spoolgate watch`: decide requests as they come.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
-use rustix::fs::statfs;
+use spoolgate::home::Home;
+use spoolgate::host::doctor;
+use spoolgate::host::sandbox::{Boxed, Keep, SandboxError};
 use spoolgate::host::socket::{Limits, Socket, SocketError};
 use spoolgate::spool::watch::Hints;
 use spoolgate::wire::code::Exit;
 
-use super::output::Output;
+use super::output::{Output, plain_json};
 use super::run as drain;
 
 /// Decide requests as they come, until stopped.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
+    after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
 )]
 pub struct Args {
     /// Watch a home on a network file system all the same, by looking once a second.
@@ -27,8 +30,13 @@ pub struct Args {
     socket: Option<PathBuf>,
     /// Give up the rest of the file system after the start: where that can be had, by all means, or not at all.
     #[arg(long, value_enum, default_value = "auto")]
-    #[allow(dead_code, reason = "filled next")]
     sandbox: Sandbox,
+    /// A folder or file that programs of the rules read, which the sandbox is to leave; may be given again.
+    #[arg(long, value_name = "PATH")]
+    allow_read: Vec<PathBuf>,
+    /// A folder that programs of the rules write to, which the sandbox is to leave; may be given again.
+    #[arg(long, value_name = "DIR")]
+    allow_write: Vec<PathBuf>,
     #[command(flatten)]
     batches: drain::Batches,
 }
@@ -44,24 +52,9 @@ enum Sandbox {
     Off,
 }
 
-/// Magic numbers of file systems that have no events for what others do, and whose locks and syncs promise
-/// less (statfs(2)): NFS, SMB, CIFS, SMB2, 9P, FUSE, AFS, Ceph.
-const REMOTE: [(i64, &str); 8] = [
-    (0x6969, "NFS"),
-    (0x517b, "SMB"),
-    (0xff53_4d42, "CIFS"),
-    (0xfe53_4d42, "SMB2"),
-    (0x0102_1997, "9P"),
-    (0x6573_5546, "FUSE"),
-    (0x5346_414f, "AFS"),
-    (0x00c3_6400, "Ceph"),
-];
-
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
-    let magic = statfs(home).map(|found| found.f_type & 0xffff_ffff);
-    let remote = REMOTE.iter().find(|(number, _)| magic == Ok(*number));
-    if let Some((_, name)) = remote.filter(|_| !args.allow_remote_fs) {
+    if let Some(name) = doctor::remote(home).filter(|_| !args.allow_remote_fs) {
         bail!(
             "`{}` is on {name}: events, locks and syncs promise less there; --allow-remote-fs watches it all the same",
             home.display()
@@ -73,17 +66,18 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let reload = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&reload))?;
     open.reload_on(reload);
-    let mut hints = Hints::start();
     let format = output.format;
-    if let Some(path) = &args.socket {
-        let mut socket = match Socket::bind(path, Limits::default()) {
-            Ok(socket) => socket,
-            Err(error @ SocketError::InUse { .. }) => {
-                output.remark(&error.to_string());
-                return Ok(Exit::Busy);
-            }
-            Err(error) => return Err(error.into()),
-        };
+    let socket = match args.socket.as_ref().map(|path| Socket::bind(path, Limits::default())) {
+        Some(Err(error @ SocketError::InUse { .. })) => {
+            output.remark(&error.to_string());
+            return Ok(Exit::Busy);
+        }
+        bound => bound.transpose()?,
+    };
+    // Before any thread is started: each would keep what this one gives up.
+    let told = give_up_the_rest(&mut open, args, output)?;
+    let mut hints = Hints::start();
+    if let (Some(mut socket), Some(path)) = (socket, &args.socket) {
         let waker = hints.waker();
         socket.serve(move || waker.wake())?;
         open.listen_on(socket);
@@ -91,6 +85,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     hints.tell_warnings(Box::new(move |warning| Output::new(format).remark(warning)));
     output.remark(&format!("watching {}", home.join("spool/in").display()));
+    told.iter().for_each(|told| output.remark(told));
     let mut printing = Ok(());
     open.watch(&mut hints, &stop, &mut |outcomes| {
         // The gate goes on without whoever read its output.
@@ -99,4 +94,59 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
     })?;
     Ok(Exit::Success)
+}
+
+/// Enters the sandbox as far as is asked for, and returns what is to be said of it.
+fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec<String>> {
+    let insist = match args.sandbox {
+        Sandbox::Off if args.allow_read.is_empty() && args.allow_write.is_empty() => return Ok(Vec::new()),
+        Sandbox::Off => {
+            bail!("--allow-read and --allow-write are for a sandbox, and --sandbox off is none");
+        }
+        Sandbox::Auto => false,
+        Sandbox::Require => true,
+    };
+    let keep = Keep {
+        read: args.allow_read.clone(),
+        write: args.allow_write.clone(),
+        named: Vec::new(),
+        socket: args.socket.clone(),
+    };
+    match open.enter_sandbox(keep, insist) {
+        Ok(boxed) if output.is_json() => Ok(vec![sandbox_as_json(boxed)]),
+        Ok(boxed) => Ok(sandbox_in_words(boxed)),
+        Err(SandboxError::Unsupported(abi)) if !insist => {
+            let note = "no sandbox: this kernel has no Landlock that the gate can work in";
+            let json = serde_json::json!({"sandbox": {"on": false, "abi": abi, "note": note}});
+            Ok(vec![if output.is_json() { json.to_string() } else { format!("{note} (version {abi})") }])
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn sandbox_as_json(boxed: &Boxed) -> String {
+    let told = serde_json::json!({"sandbox": {
+        "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read, "not_taken": boxed.not_taken,
+    }});
+    // What is left to a remark to escape, it would escape as no JSON does.
+    plain_json(&told.to_string())
+}
+
+fn sandbox_in_words(boxed: &Boxed) -> Vec<String> {
+    let list = |paths: &BTreeSet<PathBuf>| -> String {
+        paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let reads = match list(&boxed.read) {
+        paths if paths.is_empty() => String::new(),
+        paths => format!(", reads {paths}"),
+    };
+    let mut told = vec![format!(
+        "sandbox (Landlock {}): writes {}{reads}, runs the system's programs, and lost the rest",
+        boxed.abi,
+        list(&boxed.written)
+    )];
+    if !boxed.not_taken.is_empty() {
+        told.push(format!("this kernel cannot take from it: {}", boxed.not_taken.join("; ")));
+    }
+    told
 }

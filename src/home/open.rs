@@ -23,6 +23,7 @@ use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
 use crate::host::keyring::{CachedKeyring, KeyringError, SqliteKeyring};
 use crate::host::lock::{self, HomeLock};
+use crate::host::sandbox::Boxed;
 use crate::ledger::heads::{Heads, Remembered};
 use crate::ledger::log::{self, Position};
 use crate::ledger::recover::{self, Found};
@@ -240,6 +241,8 @@ pub struct Home {
     pub(super) on_event: Option<OnEvent>,
     /// What nobody was there to hear of.
     pub(super) untold: Vec<Event>,
+    /// What is left of the file system; none: all of it.
+    pub(super) sandbox: Option<Boxed>,
     pub(super) rules: Arc<dyn RuleSource>,
     _lock: Option<HomeLock>,
 }
@@ -496,6 +499,7 @@ impl Home {
             index_was_elsewhere: false,
             on_event: None,
             untold: Vec::new(),
+            sandbox: None,
             seams,
             rules,
             _lock: lock,

@@ -148,6 +148,7 @@ impl Home {
             }
             rulebook::keep(self.seams.disk.as_ref(), &book.files)?;
             self.rulebook = book;
+            self.tell_out_of_reach();
             let event = events::rulebook_loaded(&hash, Some((&path, &id.to_string())), now);
             self.push_event(pending, Record::Rulebook(event))?;
         }

@@ -244,11 +244,19 @@ impl View {
 /// # Errors
 /// [`HomeError`].
 pub fn read(root: &Path, seams: &Seams) -> Result<View, HomeError> {
+    read_with(root, seams, Store::open_read_only(root).ok())
+}
+
+/// The same by this index, or by none: then everything is folded from the first line.
+///
+/// # Errors
+/// [`HomeError`].
+pub(super) fn read_with(root: &Path, seams: &Seams, index: Option<Store>) -> Result<View, HomeError> {
     let identity = identity_of(&read_genesis(root, seams.disk.as_ref())?)?;
     // Folding goes to an index of its own, with what the snapshot does not hold; look-ups ask both.
     let store = Store::in_memory()?;
     // Without a usable index, or with one of another log, everything is folded from the first line.
-    let snapshot = Store::open_read_only(root).ok().and_then(|on_disk| {
+    let snapshot = index.and_then(|on_disk| {
         let snapshot = on_disk.snapshot().ok()??;
         let position = Position::from_stored(&snapshot.position)?;
         recover::check_anchor(seams.disk.as_ref(), &position).ok()?;

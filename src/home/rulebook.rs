@@ -200,6 +200,7 @@ impl Home {
             Err(fault) if self.state.rulebook.fault.as_ref() == Some(&fault) => return Ok(Vec::new()),
             Err(fault) => events::rulebook_faulted(&fault, now),
         };
+        self.tell_out_of_reach();
         Ok(vec![Record::Rulebook(event)])
     }
 

@@ -4,7 +4,7 @@
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -23,6 +23,20 @@ const COMPLAINT_BYTES_MAX: usize = 2048;
 const LOOK: Duration = Duration::from_millis(20);
 /// Where programs without a path are found; nothing of the gate's own environment is handed on.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// Where a program of the rules is: a path with a folder in it is below the home (or absolute); a bare name is one of the
+/// system's programs. None: it is not there.
+pub fn find(home: &Path, program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(home.join(program)).filter(|path| path.exists());
+    }
+    folders().map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// Folders that bare names are looked for in, in this order.
+pub fn folders() -> impl Iterator<Item = &'static Path> {
+    PATH.split(':').map(Path::new)
+}
 
 /// What to run.
 #[derive(Clone, Copy, Debug)]

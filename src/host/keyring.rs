@@ -102,11 +102,25 @@ impl SqliteKeyring {
         database.busy_timeout(std::time::Duration::from_secs(5))?;
         // Synced in full, the folder after a commit too: a key that an answer speaks of must survive a power cut.
         database.pragma_update(None, "synchronous", "EXTRA")?;
+        // A watcher's sandbox leaves it no folder for temporary files.
+        database.pragma_update(None, "temp_store", "MEMORY")?;
         let keyring = SqliteKeyring { database };
         if create {
             keyring.make_tables()?;
         }
         Ok(keyring)
+    }
+
+    /// Opens the keyring of a home for looking only: nothing is made, and nothing of another's writing is undone.
+    ///
+    /// # Errors
+    /// [`KeyringError`].
+    pub fn open_read_only(home: &Path) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let fail = |source| KeyringError::File { path: path.clone(), source };
+        fs::File::open(&path).map_err(fail)?;
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(SqliteKeyring { database: Connection::open_with_flags(&path, flags)? })
     }
 
     /// A keyring that lives as long as this value.

@@ -136,6 +136,8 @@ impl Store {
             Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
             store = Store::open_or_replace(home)?;
         }
+        // A watcher's sandbox leaves it no folder for temporary files.
+        store.database.pragma_update(None, "temp_store", "MEMORY")?;
         if hold == Hold::Brief {
             store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
             store.beside = Some(beside);
@@ -198,6 +200,29 @@ impl Store {
             return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
         }
         Ok(Store { database, beside: None, base: None })
+    }
+
+    /// Opens the index where nobody writes it, and makes no file beside it, as reading does otherwise. None: rows stand
+    /// beside it, which cannot be read so.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_untouched(home: &Path) -> Result<Option<Store>, StoreError> {
+        let beside = home.join(format!("{STATE_FILE}-wal"));
+        if std::fs::metadata(beside).is_ok_and(|file| file.len() > 0) {
+            return Ok(None);
+        }
+        let bytes = home.join(STATE_FILE).into_os_string().into_encoded_bytes();
+        let path: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
+            | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        let database = Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?;
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+        }
+        Ok(Some(Store { database, beside: None, base: None }))
     }
 
     /// An index that lives as long as this value.

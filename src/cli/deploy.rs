@@ -1,0 +1,249 @@
+//! What `spoolgate init` leaves in deploy/: commands that separate agent and gate, a unit of systemd, lines for cron. Texts
+//! for people to look at and install; nothing here changes the machine.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use spoolgate::home::doctor::quoted;
+
+/// The group of everybody who may drop requests.
+const DOOR: &str = "spoolgate-agents";
+
+/// How a gate over one home is set up.
+pub struct Deploy {
+    home: PathBuf,
+    program: PathBuf,
+    gate: String,
+    agent: String,
+}
+
+/// A name that every system takes for a user.
+pub fn user_name(text: &str) -> Result<String, String> {
+    let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    let is_other = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
+    let (first, rest) = (text.bytes().next(), text.bytes().skip(1));
+    if first.is_some_and(is_letter) && rest.clone().all(is_other) && text.len() <= 31 {
+        return Ok(text.to_owned());
+    }
+    Err("a user's name is a small letter or `_`, then at most 30 of small letters, digits, `_` and `-`"
+        .to_owned())
+}
+
+impl Deploy {
+    /// For this home and this program, by their whole paths.
+    pub fn new(home: &Path, gate: &str, agent: &str) -> Result<Deploy> {
+        let home = fs::canonicalize(home).with_context(|| format!("home `{}`", home.display()))?;
+        let program = std::env::current_exe().context("path of this program")?;
+        for path in [&home, &program] {
+            let is_plain = path.to_str().is_some_and(|text| !text.contains(char::is_control));
+            if !is_plain {
+                bail!("`{}` holds characters that no unit and no crontab can hold", path.display());
+            }
+        }
+        Ok(Deploy { home, program, gate: gate.to_owned(), agent: agent.to_owned() })
+    }
+
+    /// The commands that separate the two users, for root. Run twice, they do the same once.
+    pub fn commands(&self) -> Vec<String> {
+        let (gate, agent) = (&self.gate, &self.agent);
+        let home = quoted(&self.home);
+        let of = |names: &[&str]| -> String {
+            names.iter().map(|name| quoted(&self.home.join(name))).collect::<Vec<_>>().join(" ")
+        };
+        let user = |name: &str, more: &str| {
+            format!("getent passwd {name} > /dev/null || useradd --system --user-group {more} {name}")
+        };
+        vec![
+            format!("getent group {DOOR} > /dev/null || groupadd --system {DOOR}"),
+            user(gate, &format!("--no-create-home --home-dir {home} --shell /usr/sbin/nologin")),
+            user(agent, "--create-home --shell /bin/sh"),
+            // The gate reads what agents drop, whatever their umask leaves to the group.
+            format!("usermod --append --groups {DOOR} {gate}"),
+            format!("usermod --append --groups {DOOR} {agent}"),
+            format!("chown -hR {gate}:\"$(id -gn {gate})\" {home}"),
+            format!("chmod -R go-w {home}"),
+            format!("chmod 0755 {home} {}", of(&["rules", "spool", "spool/out"])),
+            format!("chmod 0700 {}", of(&["state", "audit", "spool/local", "spool/work", "spool/rejected"])),
+            format!("chmod 0600 {}", of(&["state/keyring.db"])),
+            format!("chgrp {DOOR} {}", of(&["spool/in"])),
+            format!("chmod 3770 {}", of(&["spool/in"])),
+            // Root runs it again some day: nobody else may have written it.
+            format!("chown -hR 0:0 {}", of(&["deploy"])),
+        ]
+    }
+
+    /// Writes the files that are not there.
+    pub fn write(&self, home: &Path) -> Result<()> {
+        let folder = home.join("deploy");
+        fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o755)
+            .create(&folder)
+            .with_context(|| format!("folder `{}`", folder.display()))?;
+        for (name, text) in
+            [("users.sh", self.script()), ("spoolgate.service", self.unit()), ("crontab", self.crontab())]
+        {
+            let path = folder.join(name);
+            match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
+                Ok(mut file) => file.write_all(text.as_bytes())?,
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
+            }
+        }
+        Ok(())
+    }
+
+    fn script(&self) -> String {
+        format!(
+            "#!/bin/sh\n# Gives the gate a user of its own, and agents the right to drop requests and nothing else. As root: \
+             read it, then\n#   sh {}\nset -eu\n{}\n",
+            quoted(&self.home.join("deploy/users.sh")),
+            self.commands().join("\n")
+        )
+    }
+
+    fn unit(&self) -> String {
+        let (home, program) = (unit_word(&self.home), unit_word(&self.program));
+        // Only in the line that starts something does a `$` mean anything.
+        let (exec_home, exec_program) = (home.replace('$', "$$"), program.replace('$', "$$"));
+        let gate = &self.gate;
+        // A home that lies below these would be hidden from its own gate.
+        let is_hidden = ["/home", "/root", "/run/user"]
+            .iter()
+            .any(|folder| self.home.starts_with(folder) || self.program.starts_with(folder));
+        let protect_home = if is_hidden { "read-only" } else { "yes" };
+        let private_tmp =
+            if self.home.starts_with("/tmp") || self.home.starts_with("/var/tmp") { "no" } else { "yes" };
+        format!(
+            "# To install, as root: cp {} /etc/systemd/system/ && systemctl enable --now spoolgate\n\
+             [Unit]\n\
+             Description=spoolgate, the gate between agents and money, mail and rules\n\
+             After=local-fs.target time-sync.target network.target\n\
+             # A gate that cannot start needs a person, not another thousand tries.\n\
+             StartLimitIntervalSec=300\n\
+             StartLimitBurst=5\n\
+             \n\
+             [Service]\n\
+             Type=simple\n\
+             User={gate}\n\
+             UMask=0022\n\
+             ExecStart={exec_program} --home {exec_home} watch --sandbox require\n\
+             ExecReload=/bin/kill -HUP $MAINPID\n\
+             # Outgoing actions are waited for; the longest may take 600 s.\n\
+             TimeoutStopSec=660\n\
+             KillMode=mixed\n\
+             Restart=on-failure\n\
+             RestartSec=2\n\
+             # Usage, a ledger that does not verify, another gate: trying again mends none of them.\n\
+             RestartPreventExitStatus=2 5 7\n\
+             LimitNOFILE=4096\n\
+             # Programs of the rules live under all of this too. What one of them needs: ReadWritePaths= here, and\n\
+             # --allow-write with the same folder above.\n\
+             ReadWritePaths={home}\n\
+             ProtectSystem=strict\n\
+             ProtectHome={protect_home}\n\
+             PrivateTmp={private_tmp}\n\
+             PrivateDevices=yes\n\
+             ProtectProc=invisible\n\
+             ProtectClock=yes\n\
+             ProtectControlGroups=yes\n\
+             ProtectHostname=yes\n\
+             ProtectKernelLogs=yes\n\
+             ProtectKernelModules=yes\n\
+             ProtectKernelTunables=yes\n\
+             NoNewPrivileges=yes\n\
+             CapabilityBoundingSet=\n\
+             AmbientCapabilities=\n\
+             RestrictAddressFamilies=AF_UNIX AF_INET AF_INET6\n\
+             RestrictNamespaces=yes\n\
+             RestrictRealtime=yes\n\
+             RestrictSUIDSGID=yes\n\
+             LockPersonality=yes\n\
+             RemoveIPC=yes\n\
+             SystemCallArchitectures=native\n\
+             \n\
+             [Install]\n\
+             WantedBy=multi-user.target\n",
+            quoted(&self.home.join("deploy/spoolgate.service")),
+        )
+    }
+
+    fn crontab(&self) -> String {
+        let gate = &self.gate;
+        // Cron takes a `%` for a line feed, wherever it stands.
+        let word = |path: &Path| quoted(path).replace('%', r"\%");
+        let (home, program) = (word(&self.home), word(&self.program));
+        format!(
+            "# Instead of the service, for homes that need no answer at once. To install, as root: crontab -u {gate} {}\n\
+             */5 * * * * {program} --home {home} run --until-idle\n\
+             # Beside either: the whole ledger, every night.\n\
+             17 3 * * * {program} --home {home} audit verify > /dev/null\n",
+            quoted(&self.home.join("deploy/crontab")),
+        )
+    }
+}
+
+/// A path as a word of a unit's line: quoted, with what systemd would expand doubled.
+fn unit_word(path: &Path) -> String {
+    let text = path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
+    format!("\"{text}\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(home: &str) -> Deploy {
+        Deploy {
+            home: PathBuf::from(home),
+            program: PathBuf::from("/usr/bin/spoolgate"),
+            gate: "spoolgate".to_owned(),
+            agent: "agent".to_owned(),
+        }
+    }
+
+    #[test]
+    fn paths_stay_single_words_everywhere() {
+        let home = of("/srv/100% my \"gate's\" $(x)");
+        assert!(home.unit().contains(r#"--home "/srv/100%% my \"gate's\" $$(x)" watch"#), "{}", home.unit());
+        assert!(
+            home.unit().contains("ReadWritePaths=\"/srv/100%% my \\\"gate's\\\" $(x)\"\n"),
+            "{}",
+            home.unit()
+        );
+        assert!(
+            home.crontab().contains(r#"--home '/srv/100\% my "gate'\''s" $(x)' run"#),
+            "{}",
+            home.crontab()
+        );
+        let quoted = r#"'/srv/100% my "gate'\''s" $(x)/spool/in'"#;
+        assert!(home.commands().iter().any(|command| command == &format!("chmod 3770 {quoted}")));
+    }
+
+    #[test]
+    fn names_of_users() {
+        for (name, good) in [
+            ("spoolgate", true),
+            ("_gate-1", true),
+            ("", false),
+            ("1a", false),
+            ("Ann", false),
+            ("a b", false),
+            ("-x", false),
+            ("a;b", false),
+        ] {
+            assert_eq!(user_name(name).is_ok(), good, "{name}");
+        }
+        assert!(user_name(&"a".repeat(32)).is_err());
+    }
+
+    #[test]
+    fn homes_are_not_hidden_from_their_own_gate() {
+        assert!(of("/srv/gate").unit().contains("ProtectHome=yes\nPrivateTmp=yes\n"));
+        assert!(of("/home/ann/gate").unit().contains("ProtectHome=read-only\n"));
+        assert!(of("/tmp/gate").unit().contains("PrivateTmp=no\n"));
+    }
+}
