@@ -23,7 +23,6 @@ mod handle;
 mod handover;
 mod heartbeat;
 mod init;
-mod keyfile;
 mod keys;
 mod look;
 mod man;
