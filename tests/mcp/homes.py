@@ -29,7 +29,7 @@ class Home:
         self.gate = None
         self.run("init", str(self.path))
         rules = self.path / "rules"
-        (rules / "gateway.yaml").write_text(json.dumps({"adapters": [{
+        (rules / "gateway.yaml").write_text(json.dumps({"rates": {"per_hour": {"health.fetch": 3}}, "adapters": [{
             "actions": OUTGOING, "adapter": "exec",
             "command": {"program": "sh", "args": ["-c", ECHO], "time_limit_s": 20, "output_bytes_max": 65536}}]}))
         (rules / "services.yaml").write_text(SERVICES)

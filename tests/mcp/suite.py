@@ -134,16 +134,11 @@ async def actions_that_leave_the_machine(home):
 
 async def rates_say_when_to_come_again(home):
     async with home.session() as call:
-        told = {}
-        # 60 an hour; signed at different times they are no burst only if they are slow, and a burst is held first.
-        for _ in range(70):
-            told = await call("submit_action", action="health.fetch", payload={"dataType": "steps"})
-            if told["status"] != "success":
-                break
-        if told["status"] == "requires_approval":
-            assert told["refused"]["code"] == "HELD" and not told.is_error
-        else:
-            assert told["status"] == "rate_limited" and told["retry_after_ms"] > 0 and told.is_error, told
+        told = [await call("submit_action", action="health.fetch", payload={"dataType": "steps"}) for _ in range(4)]
+        # The home allows three an hour.
+        assert [one["status"] for one in told] == ["success"] * 3 + ["rate_limited"], told
+        assert 0 < told[3]["retry_after_ms"] <= 3_601_000 and told[3].is_error, told
+        assert str(told[3]["retry_after_ms"]) in told[3].text, told[3].text
 
 
 async def controlling(home):
@@ -165,7 +160,7 @@ async def controlling(home):
 async def proposing(home):
     evidence = {"summary": "sizes were too large", "sample_size": 3, "ledger_seqs": [1, 2]}
     rule = {"id": "small-orders", "status": "active",
-            "applies_to": {"action": "order.submit", "principal": "trend-bot"},
+            "applies_to": {"action": "order.submit", "principal": ["trend-bot"]},
             "when": [{"field": "order.size", "op": "gt", "value": "5"}], "then": "reject", "message": "{order.size}"}
     async with home.session() as call:
         told = await call("propose_rule", Activate={"rule": rule, "evidence": evidence})
@@ -246,7 +241,7 @@ async def hostile_arguments(home):
         for arguments, code in [
             (f'{{"a":{deep}}}', "MALFORMED_JSON"),
             (f'{good},"size":0.02}}', "MALFORMED_JSON"),
-            ('{"strategy":"a\x01b"}', "MALFORMED_JSON"),
+            (json.dumps(order(0.01, strategy="a\x01b")), "MALFORMED_PAYLOAD"),
             ('{"strategy":"\\ud800"}', "MALFORMED_JSON"),
             ("[1]", "MALFORMED_JSON"), ('"text"', "MALFORMED_JSON"), ("7", "MALFORMED_JSON"),
             (f'{good},"override":true}}', "MALFORMED_PAYLOAD"),
@@ -255,15 +250,12 @@ async def hostile_arguments(home):
             (json.dumps(order(0)).replace('"size": 0', '"size": 1e-2'), "MALFORMED_PAYLOAD"),
             (json.dumps(order(0)).replace('"size": 0', '"size": 0.1000000000000000055511151231257827'), "MALFORMED_PAYLOAD"),
             (json.dumps(order(0)).replace('"size": 0', '"size": 12345678901234567890'), "MALFORMED_PAYLOAD"),
-            (json.dumps(order(0.01, thesis_slug="x" * 100_000)), "MALFORMED_PAYLOAD"),
+            (json.dumps(order(0.01, thesis_slug="x" * 100_000)), "TOO_LARGE"),
             (json.dumps(order(0.01, thesis_slug="../../x")), "MALFORMED_PAYLOAD"),
             (json.dumps(order(0.01, request_id="../x")), "MALFORMED_JSON"),
             ("{}", "MALFORMED_PAYLOAD"), ("null", "MALFORMED_PAYLOAD"),
         ]:
             answer = json.loads(lines.call("submit_order", arguments))
-            if "error" in answer:
-                # The SDK's reader refused the message before the tool saw it.
-                raise AssertionError((arguments[:80], answer))
             told = answer["result"]["structuredContent"]
             assert answer["result"]["isError"] and told["status"] == "not_sent", told
             assert told["refused"]["code"] == code, (arguments[:80], told)
@@ -272,8 +264,9 @@ async def hostile_arguments(home):
         answer = lines.call("submit_order", json.dumps(order(0)).replace('"size": 0', f'"size": {exact}'))
         assert exact[:30] in answer, answer
         # What is no JSON at all is answered under its id where that stands before the fault.
-        wrong = lines.call("submit_order", '{"size":NaN}', id=41)
-        assert json.loads(wrong)["error"]["code"] == -32700 and json.loads(wrong)["id"] == 41
+        for arguments in ['{"size":NaN}', '{"strategy":"a\x01b"}', '{"size":01}', "{"]:
+            wrong = json.loads(lines.call("submit_order", arguments, id=41))
+            assert (wrong["error"]["code"], wrong["id"]) == (-32700, 41), wrong
         lines.say('{"jsonrpc":"2.0","id":42,"method":"tools/call","params":' + "x" * 100)
         assert json.loads(lines.hear())["error"]["code"] == -32700
         lines.say(b"\xff\xfe")
