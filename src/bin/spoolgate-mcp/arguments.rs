@@ -3,7 +3,7 @@
 use spoolgate::wire::ids::RequestId;
 use spoolgate::wire::json;
 
-use crate::raw::Members;
+use super::raw::Members;
 
 /// The extra member with the task that asks.
 pub const CAUSALITY: &str = "causality";
@@ -99,7 +99,7 @@ mod tests {
             (deep.as_str(), "more than 64 nested containers"),
             (r#"{"a":1,"\u0061":2}"#, "duplicate key `a`"),
             ("{\"a\":\"\u{1}\"}", "control character"),
-            (r#"{"a":NaN}"#, "unexpected byte"),
+            (r#"{"a":NaN}"#, "unknown literal"),
             (r#"{"request_id":1}"#, "`request_id` is not a string"),
             (r#"{"request_id":"../x"}"#, "`request_id`: `../x` is not a request id"),
         ] {

@@ -15,12 +15,12 @@ use spoolgate::wire::ids::{Principal, RequestId};
 use spoolgate::wire::json;
 use spoolgate::wire::signing::SignKey;
 
-use crate::arguments::{Arguments, Inner};
-use crate::explain;
-use crate::raw::{Members, object, quoted};
-use crate::resources::Shelf;
-use crate::told::Told;
-use crate::tools::{self, Does, Tool};
+use super::arguments::{Arguments, Inner};
+use super::explain;
+use super::raw::{Members, object, quoted};
+use super::resources::Shelf;
+use super::told::Told;
+use super::tools::{self, Does, Tool};
 
 /// How many requests are remembered, so that the same call under the same id sends the same bytes.
 const REMEMBERED_MAX: usize = 256;

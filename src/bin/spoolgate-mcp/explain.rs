@@ -4,10 +4,10 @@
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::ids::RequestId;
 
-use crate::arguments::Arguments;
-use crate::desk::{Desk, Outcome};
-use crate::raw::{Members, array, object, quoted};
-use crate::told::Told;
+use super::arguments::Arguments;
+use super::desk::{Desk, Outcome};
+use super::raw::{Members, array, object, quoted};
+use super::told::Told;
 
 /// Explains the answer to a request.
 pub fn explain(desk: &Desk, id: &RequestId) -> Told {

@@ -14,7 +14,7 @@ use serde::{Deserializer, de};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::raw::{Members, object, quoted};
+use super::raw::{Members, object, quoted};
 
 /// The only member of arguments and results as the SDK sees them: the text of the real ones.
 pub const RAW: &str = "raw";
@@ -42,16 +42,12 @@ pub fn incoming(line: &[u8]) -> Incoming {
     };
     let id = frame.get("id").and_then(read_id);
     let is_call = frame.string("method").as_deref() == Some("tools/call");
-    let rewritten = match frame.text("params").filter(|_| is_call) {
-        Some(params) => match with_raw_arguments(&frame, params) {
-            Some(text) => Some(text),
-            None => {
-                let what = "the params are not one JSON object, or a name stands twice in them";
-                return fault(ErrorCode::INVALID_PARAMS, what, id);
-            }
-        },
-        None => None,
-    };
+    let rewritten = is_call.then(|| with_raw_arguments(&frame));
+    if matches!(rewritten, Some(None)) {
+        let what = "the params of a call are one JSON object with the `name` of a tool, and no name stands twice in it";
+        return fault(ErrorCode::INVALID_PARAMS, what, id);
+    }
+    let rewritten = rewritten.flatten();
     match serde_json::from_str(rewritten.as_deref().unwrap_or(text)) {
         Ok(message) => Incoming::Message(Box::new(message)),
         Err(_) if id.is_none() && frame.get("method").is_some() => Incoming::Fault(None),
@@ -65,8 +61,10 @@ pub fn too_long(bytes_max: usize) -> Option<Vec<u8>> {
     answer_of(ErrorCode::INVALID_REQUEST, what, None)
 }
 
-fn with_raw_arguments(frame: &Members<'_>, params: &str) -> Option<String> {
-    let params = Members::of(params)?;
+/// A call with the text of its arguments in their place.
+fn with_raw_arguments(frame: &Members<'_>) -> Option<String> {
+    let params = Members::of(frame.text("params")?)?;
+    params.string("name")?;
     let arguments = params.text("arguments").filter(|text| *text != "null").unwrap_or("{}");
     let arguments = object([(RAW, quoted(arguments))]);
     let params = object(
@@ -223,7 +221,8 @@ mod tests {
                 json!(7),
                 -32602,
             ),
-            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#, json!(7), -32600),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{}}}"#, json!(7), -32602),
+            (r#"{"jsonrpc":"2.0","id":7,"method":"tools/call"}"#, json!(7), -32602),
             (
                 &format!(
                     r#"{{"jsonrpc":"2.0","id":7,"method":"tools/list","params":{{"_meta":{{"a":{deep}}}}}}}"#

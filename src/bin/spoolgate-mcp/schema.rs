@@ -6,8 +6,8 @@ use spoolgate::gate::actions;
 use spoolgate::gate::schemas;
 use spoolgate::rules::gateway;
 
-use crate::arguments::CAUSALITY;
-use crate::tools::{Does, Tool, checked};
+use super::arguments::CAUSALITY;
+use super::tools::{Does, Tool, checked};
 
 /// Keywords that combine schemas; models' interfaces refuse them at the top.
 const COMBINED: [&str; 3] = ["oneOf", "anyOf", "allOf"];

@@ -12,12 +12,12 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
 
-use crate::desk::Desk;
-use crate::frame::RAW;
-use crate::resources::ShelfError;
-use crate::schema;
-use crate::told::Told;
-use crate::tools::Tool;
+use super::desk::Desk;
+use super::frame::RAW;
+use super::resources::{Item, ShelfError};
+use super::schema;
+use super::told::Told;
+use super::tools::{Does, Tool};
 
 /// What a model is told of the server as a whole.
 const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which neither you nor these tools can change. A refusal names the failed checks with the measured value, the limit and, for orders, the headroom: send again within that under a fresh id, or use `explain`. What can always be done is to reduce, cancel and tighten. A result with status `unknown` may have been done: call again with the same id and arguments. Nothing here approves what is held: a person does that.";
@@ -42,7 +42,7 @@ fn listed(tool: &Tool) -> Listed {
         .destructive(!tool.is_query)
         // Under an id of its own the same call is done once.
         .idempotent(tool.is_query)
-        .open_world(matches!(tool.does, crate::tools::Does::Outgoing));
+        .open_world(matches!(tool.does, Does::Outgoing));
     Listed::new(tool.name, tool.description, schema::input(tool))
         .with_title(tool.title)
         .with_raw_output_schema(Arc::new(schema::output()))
@@ -101,7 +101,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let resource = |item: crate::resources::Item| {
+        let resource = |item: Item| {
             let mime = if item.path.ends_with(".yaml") { "application/yaml" } else { "text/plain" };
             Resource::new(item.uri, item.path).with_mime_type(mime)
         };

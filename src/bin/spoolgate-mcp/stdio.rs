@@ -11,7 +11,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::{Notify, mpsc};
 
-use crate::frame::{self, Incoming};
+use super::frame::{self, Incoming};
 
 /// Longest line: a request of the largest size with every byte of it escaped once.
 const LINE_BYTES_MAX: usize = 24 << 20;

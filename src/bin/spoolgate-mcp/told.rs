@@ -5,7 +5,7 @@ use spoolgate::wire::answer::{Answer, AnswerStatus};
 use spoolgate::wire::json;
 use spoolgate::wire::orders::{CheckResult, Headroom};
 
-use crate::raw::{Members, array, object, quoted};
+use super::raw::{Members, array, object, quoted};
 
 /// The outcome of a call, before it is written as JSON.
 #[derive(Debug, Default)]
