@@ -30,7 +30,7 @@ use super::demo_council::{CASE, COUNCIL};
 use super::demo_script::{Act, CLOSE, DAY, Step};
 use super::demo_tasks::TASKS;
 use super::output::Output;
-use super::{audit, council, handover, init, look};
+use super::{audit, council, init, look};
 
 const DATE: &str = "2018-04-05";
 const TRADES: (&str, &[u8]) = (
@@ -182,7 +182,8 @@ impl Demo {
     ) -> Result<()> {
         let signed_at = self.clock.now().plus_ms(age_min.saturating_mul(-60_000)).to_string();
         let source = Principal::parse(who)?;
-        let envelope = handover::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
+        let envelope =
+            spoolgate::agent::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
         let bytes = envelope.to_json().into_bytes();
         self.drop_file(&format!("{id}.json"), &bytes)?;
         self.files.insert(id.to_owned(), bytes);

@@ -176,7 +176,7 @@ pub fn read_asked<'a>(
     let timestamp_text = draft.timestamp.unwrap_or_else(|| now.to_string());
     let id = match draft.id {
         Some(id) => id,
-        None => handover::random_name()?,
+        None => spoolgate::agent::random_name()?,
     };
     Ok(Asked::Unsigned(Envelope {
         id: RequestId::parse(&id)?,

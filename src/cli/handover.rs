@@ -10,18 +10,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use spoolgate::agent;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::home::{Home, HomeError, layout};
-use spoolgate::host::entropy::{Entropy, SystemEntropy};
 use spoolgate::host::keyring::SqliteKeyring;
 use spoolgate::ledger::segment;
 use spoolgate::wire::answer::Answer;
 use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::{CAUSALITY_BYTES_MAX, Envelope};
-use spoolgate::wire::ids::{Principal, RequestId};
-use spoolgate::wire::json;
-use spoolgate::wire::signing::{SignKey, hex};
-use spoolgate::wire::time::Time;
+use spoolgate::wire::ids::Principal;
+use spoolgate::wire::signing::SignKey;
 
 use super::output::{Format, Output};
 
@@ -46,11 +43,6 @@ pub enum Handed {
     TimedOut,
 }
 
-/// 32 random hex digits, for ids and file names.
-pub fn random_name() -> Result<String> {
-    Ok(hex(&SystemEntropy.bytes32()?).chars().take(32).collect())
-}
-
 /// Has a signed request decided.
 ///
 /// # Errors
@@ -63,7 +55,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         layout::make_folders(real_seams(home)?.disk.as_ref())
             .map_err(|source| HomeError::disk(home, source))?;
     }
-    let name = format!("{}.json", random_name()?);
+    let name = format!("{}.json", agent::random_name()?);
     let hidden = folder.join(format!(".{name}"));
     let mut file =
         fs::OpenOptions::new().create_new(true).write(true).mode(0o600).open(&hidden).map_err(|source| {
@@ -183,7 +175,7 @@ pub fn ask_with(
     payload: &str,
     id: Option<&str>,
 ) -> Result<Option<Answer>> {
-    let envelope = sign(key, source, action, payload, None, id, None)?;
+    let envelope = agent::sign(key, source, action, payload, None, id, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
         Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
         Handed::TimedOut => Ok(None),
@@ -207,51 +199,4 @@ pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
     let view = read::read(home, &seams)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     Ok(layout::own_sign_key(&keyring, &view.state, principal, seams.clock.now())?)
-}
-
-/// Makes a signed envelope. Payload and causality are JSON objects.
-pub fn sign(
-    key: &SignKey,
-    source: &Principal,
-    action: &str,
-    payload: &str,
-    causality: Option<&str>,
-    id: Option<&str>,
-    timestamp: Option<&str>,
-) -> Result<Envelope> {
-    let id = match id {
-        Some(id) => id.to_owned(),
-        None => random_name()?,
-    };
-    let timestamp_text = match timestamp {
-        Some(text) => text.to_owned(),
-        None => {
-            use spoolgate::host::clock::{Clock, SystemClock};
-            SystemClock::default().now().to_string()
-        }
-    };
-    let timestamp = Time::parse(&timestamp_text)?;
-    let object = |text: &str, what: &'static str| -> Result<String> {
-        Ok(json::minify(json::check_object(text.as_bytes()).context(what)?).into_owned())
-    };
-    let payload = object(payload, "the payload")?;
-    let causality = causality.map(|text| object(text, "the causality")).transpose()?;
-    if let Some(text) = causality.as_ref().filter(|text| text.len() > CAUSALITY_BYTES_MAX) {
-        bail!(
-            "the causality has {} bytes without white space, the limit is {CAUSALITY_BYTES_MAX}",
-            text.len()
-        );
-    }
-    let mut envelope = Envelope {
-        id: RequestId::parse(&id)?,
-        timestamp_text,
-        timestamp,
-        action: action.to_owned(),
-        payload,
-        source: source.clone(),
-        signature: String::new(),
-        causality,
-    };
-    envelope.signature = key.sign(&envelope.signing_string());
-    Ok(envelope)
 }

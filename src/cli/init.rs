@@ -79,7 +79,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
-        None => format!("spoolgate.invalid/{}", super::handover::random_name()?),
+        None => format!("spoolgate.invalid/{}", spoolgate::agent::random_name()?),
     };
     // A rule file that a power cut left empty would close entries, or hold other limits than were printed.
     let rules = Path::new("rules");

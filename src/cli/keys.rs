@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ed25519_dalek::{SigningKey, VerifyingKey};
+use spoolgate::agent::{KeyFile, KeyFileError};
 use spoolgate::home::HomeError;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::host::clock::{Clock, SystemClock};
@@ -17,7 +18,6 @@ use spoolgate::wire::signing::{VerifyKey, hex, unhex};
 use spoolgate::wire::time::Time;
 
 use super::handover::{self, Person};
-use super::keyfile::KeyFile;
 use super::output::Output;
 
 /// The commands.
@@ -133,7 +133,10 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     handover::persons_key(home, &args.by.person)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
-        file.write(out)?;
+        file.write(out).map_err(|error| match error {
+            KeyFileError::Write { path, source } => HomeError::disk(&path, source).into(),
+            other => anyhow::Error::from(other),
+        })?;
     }
     let key_id = keyring.insert(&key).map_err(HomeError::Keyring)?;
     let mut payload = serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});

@@ -24,7 +24,6 @@ mod handle;
 mod handover;
 mod heartbeat;
 mod init;
-mod keyfile;
 mod keys;
 mod look;
 mod man;

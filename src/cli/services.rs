@@ -181,7 +181,7 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     // Without a home, or a person who may ask, no secret is kept.
     handover::persons_key(home, &args.by.person)?;
     let secret = secret_of(&args.from)?;
-    let credential_id = handover::random_name()?;
+    let credential_id = spoolgate::agent::random_name()?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     keyring.insert_credential(&args.name, &credential_id, &secret).map_err(HomeError::Keyring)?;
     let payload = serde_json::json!({"service": args.name, "credential_id": credential_id});

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use spoolgate::agent::{self, KeyFile};
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
 use super::handover;
-use super::keyfile::KeyFile;
 use super::output::Output;
 
 /// Sign a payload and print the envelope.
@@ -50,8 +50,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let payload = read_text(&args.file, "payload")?;
     let causality = args.causality.as_ref().map(|path| read_text(path, "causality")).transpose()?;
     let (id, timestamp) = (args.id.as_deref(), args.timestamp.as_deref());
-    let envelope =
-        handover::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp)?;
+    let envelope = agent::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp)?;
     output.line(&envelope.to_json())?;
     Ok(Exit::Success)
 }
@@ -68,13 +67,7 @@ pub fn read_text(path: &Path, what: &str) -> Result<String> {
 /// The key of who signs: of a file, or the gate's own copy.
 pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
     match file {
-        Some(path) => {
-            let file = KeyFile::read(path)?;
-            if file.principal != *source {
-                bail!("key file `{}` is of `{}`, not of `{source}`", path.display(), file.principal);
-            }
-            Ok(file.sign_key()?)
-        }
+        Some(path) => Ok(KeyFile::read(path, source)?.sign_key()?),
         None => match handover::own_key(home, source)? {
             Some(key) => Ok(key),
             None => bail!(

@@ -16,7 +16,6 @@ use spoolgate::ledger::prove::{Head, ProveError, Prover};
 use spoolgate::ledger::segment;
 use spoolgate::wire::code::Exit;
 
-use crate::cli::handover;
 use crate::cli::output::{Output, plain};
 
 /// Opens the audit folder of a home, or another one.
@@ -99,7 +98,7 @@ pub fn replaceable(path: &Path) -> Result<()> {
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let fail = |source| HomeError::disk(path, source);
     replaceable(path)?;
-    let hidden = path.with_file_name(format!(".{}.tmp", handover::random_name()?));
+    let hidden = path.with_file_name(format!(".{}.tmp", spoolgate::agent::random_name()?));
     let written = fs::File::create_new(&hidden)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;

@@ -1,0 +1,290 @@
+//! What a call does: its arguments into a signed request, the request to the gate, the answer into a result.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use spoolgate::agent::{self, AskError, Door};
+use spoolgate::gate::prepare::Authentic;
+use spoolgate::wire::answer::{Answer, AnswerStatus};
+use spoolgate::wire::envelope::Envelope;
+use spoolgate::wire::ids::{Principal, RequestId};
+use spoolgate::wire::json;
+use spoolgate::wire::signing::SignKey;
+
+use super::arguments::{Arguments, Inner};
+use super::explain;
+use super::raw::{Members, object, quoted};
+use super::resources::Shelf;
+use super::told::Told;
+use super::tools::{self, Does, Tool};
+
+/// How many requests are remembered, so that the same call under the same id sends the same bytes.
+const REMEMBERED_MAX: usize = 256;
+/// How many bytes of them.
+const REMEMBERED_BYTES_MAX: usize = 16 << 20;
+/// Longest answer file that is read.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A request that was sent.
+struct Sent {
+    request: Envelope,
+    answer: Option<Answer>,
+}
+
+/// Who signs, and the way to the gate.
+pub struct Desk {
+    home: PathBuf,
+    principal: Principal,
+    key: SignKey,
+    door: Door,
+    wait: Duration,
+    sent: Mutex<VecDeque<Sent>>,
+}
+
+/// What came of a request.
+pub enum Outcome {
+    /// Its answer.
+    Answered(Box<Answer>),
+    /// Something else, told already.
+    Told(Box<Told>),
+}
+
+impl Outcome {
+    /// The result.
+    pub fn told(self) -> Told {
+        match self {
+            Outcome::Answered(answer) => Told::of(&answer),
+            Outcome::Told(told) => *told,
+        }
+    }
+}
+
+fn told(told: Told) -> Outcome {
+    Outcome::Told(Box::new(told))
+}
+
+impl Desk {
+    /// A desk of this principal.
+    pub fn new(home: PathBuf, principal: Principal, key: SignKey, door: Door, wait: Duration) -> Desk {
+        Desk { home, principal, key, door, wait, sent: Mutex::default() }
+    }
+
+    /// The files that may be read.
+    pub fn shelf(&self) -> Shelf<'_> {
+        Shelf::of(&self.home)
+    }
+
+    fn sent(&self) -> MutexGuard<'_, VecDeque<Sent>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what a tool is for.
+    pub fn call(&self, tool: &Tool, arguments: &str) -> Told {
+        let takes_causality = tool.id_member.is_some();
+        let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
+            Ok(read) => read,
+            Err(why) => return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None),
+        };
+        let malformed = |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
+        match tool.does {
+            Does::Ask(action) => self.ask(action, &read).told(),
+            Does::Outgoing => match Inner::read(&read.payload, &spoolgate::rules::gateway::ACTIONS) {
+                Ok(inner) => self.ask(inner.action, &Arguments { payload: inner.payload, ..read }).told(),
+                Err(why) => malformed(why),
+            },
+            Does::Check => match Inner::read(&read.payload, &tools::checked()) {
+                Ok(inner) => self.check(&inner),
+                Err(why) => malformed(why),
+            },
+            Does::Explain => match named(&read.payload) {
+                Ok(id) => explain::explain(self, &id),
+                Err(why) => malformed(why),
+            },
+            Does::CouncilDecision => match named(&read.payload) {
+                Ok(case) => self.decision(&case),
+                Err(why) => malformed(why),
+            },
+        }
+    }
+
+    /// Signs a request and has it decided.
+    pub fn ask(&self, action: &str, asked: &Arguments) -> Outcome {
+        let id = asked.id.as_ref().map(RequestId::as_str);
+        let request = match self.signed(action, asked, id) {
+            Ok(request) => request,
+            Err(why) => return told(Told::refused_here("MALFORMED_ENVELOPE", why, id.map(str::to_owned))),
+        };
+        // As the gate reads it, in the gate's words, before it is sent and costs anything.
+        if let Err(refusal) = Authentic::unsigned(request.clone()).body
+            && action != tools::CHECK
+        {
+            let id = request.id.to_string();
+            return told(Told::refused_here(refusal.code.name(), refusal.message, Some(id)));
+        }
+        self.send(request)
+    }
+
+    /// The request of this call: the bytes that were sent under this id before, if they say the same and may have been
+    /// decided.
+    fn signed(&self, action: &str, asked: &Arguments, id: Option<&str>) -> Result<Envelope, String> {
+        // INVARIANT: the key signs nothing that the table of tools does not name.
+        if !tools::is_signed(action) {
+            return Err(format!("no tool signs `{action}`"));
+        }
+        let known = self.sent().iter().find(|sent| Some(sent.request.id.as_str()) == id).and_then(|sent| {
+            let is_same = sent.request.action == action
+                && sent.request.payload == asked.payload
+                && sent.request.causality == asked.causality;
+            // A rate limit uses up no id, and what is sent again much later would be stale.
+            let is_for_later =
+                sent.answer.as_ref().is_some_and(|answer| answer.status == AnswerStatus::RateLimited);
+            (is_same && !is_for_later).then(|| sent.request.clone())
+        });
+        match known {
+            Some(request) => Ok(request),
+            None => {
+                let causality = asked.causality.as_deref();
+                agent::sign(&self.key, &self.principal, action, &asked.payload, causality, id, None)
+                    .map_err(|error| error.to_string())
+            }
+        }
+    }
+
+    fn send(&self, request: Envelope) -> Outcome {
+        let asked = self.door.ask(&request, self.wait);
+        let id = request.id.to_string();
+        match asked {
+            Ok(answer) => {
+                self.remember(request, Some(answer.clone()));
+                Outcome::Answered(Box::new(answer))
+            }
+            Err(error) if error.may_be_decided() => {
+                self.remember(request, None);
+                let note = format!(
+                    "call again with the same arguments and the id `{id}`: this program sends the same bytes then. Or call `explain` with that id later"
+                );
+                told(Told {
+                    status: "unknown",
+                    request_id: Some(id),
+                    words: error.to_string(),
+                    note: Some(note),
+                    ..Told::default()
+                })
+            }
+            Err(error @ (AskError::NotInSpool { .. } | AskError::NotThroughSocket { .. })) => told(Told {
+                status: "not_sent",
+                request_id: Some(id),
+                words: error.to_string(),
+                note: Some("nothing was sent; a person has to look at the gate".to_owned()),
+                ..Told::default()
+            }),
+            Err(error) => told(Told {
+                status: "unknown",
+                request_id: Some(id),
+                words: error.to_string(),
+                ..Told::default()
+            }),
+        }
+    }
+
+    fn remember(&self, request: Envelope, answer: Option<Answer>) {
+        let mut sent = self.sent();
+        sent.retain(|known| known.request.id != request.id);
+        sent.push_back(Sent { request, answer });
+        let size = |sent: &Sent| {
+            let data = sent
+                .answer
+                .as_ref()
+                .and_then(|answer| answer.data.as_ref())
+                .map_or(0, |data| data.get().len());
+            sent.request.payload.len().saturating_add(data)
+        };
+        let mut bytes: usize = sent.iter().map(size).sum();
+        while sent.len() > REMEMBERED_MAX || (bytes > REMEMBERED_BYTES_MAX && sent.len() > 1) {
+            bytes = bytes.saturating_sub(sent.pop_front().as_ref().map_or(0, size));
+        }
+    }
+
+    /// Asks what would become of a request.
+    fn check(&self, inner: &Inner) -> Told {
+        let payload = object([("action", quoted(inner.action)), ("payload", inner.payload.clone())]);
+        let trial = agent::sign(&self.key, &self.principal, inner.action, &inner.payload, None, None, None);
+        if let Ok(Err(refusal)) = trial.map(|trial| Authentic::unsigned(trial).body) {
+            return Told::refused_here(refusal.code.name(), refusal.message, None);
+        }
+        self.ask(tools::CHECK, &Arguments { payload, id: None, causality: None }).told().checked()
+    }
+
+    /// The answer to a request: of the spool, or what is remembered of it.
+    pub fn answer_to(&self, id: &RequestId) -> Option<Answer> {
+        let file = match &self.door {
+            Door::Spool(spool) => read(spool.out().join(format!("{id}.json"))).ok().flatten(),
+            Door::Socket(_) => None,
+        };
+        let filed = file.and_then(|text| serde_json::from_str(&text).ok());
+        filed.or_else(|| self.sent().iter().find(|sent| sent.request.id == *id)?.answer.clone())
+    }
+
+    /// Whether a request was sent under this id and its answer is not known.
+    pub fn is_unanswered(&self, id: &RequestId) -> bool {
+        self.sent().iter().any(|sent| sent.request.id == *id && sent.answer.is_none())
+    }
+
+    /// The decision on a case, as the gate put it among the answers.
+    fn decision(&self, case: &RequestId) -> Told {
+        let out = match &self.door {
+            Door::Spool(spool) => spool.out().to_owned(),
+            Door::Socket(_) => self.home.join("spool/out"),
+        };
+        let path = out.join(format!("{case}.decision.json"));
+        match read(path.clone()) {
+            Ok(Some(text)) => match json::check_object(text.as_bytes()) {
+                Ok(text) => {
+                    let text = json::minify(text).into_owned();
+                    let outcome = Members::of(&text).and_then(|decision| decision.string("final_decision"));
+                    let outcome = outcome.map(|outcome| format!(": {outcome}")).unwrap_or_default();
+                    let words = format!("case `{case}` is decided{outcome}");
+                    Told { status: "success", data: Some(text), words, ..Told::default() }
+                }
+                // The gate replaces its files at once; somebody else wrote this one.
+                Err(error) => unreadable(format!("`{}`: {error}", path.display())),
+            },
+            Ok(None) => {
+                let words = format!("case `{case}` is open: there is no decision on it yet");
+                let note = "if it was never put before the council by you, there is no such case; ask again later, roles may have hours or days".to_owned();
+                Told { status: "open", words, note: Some(note), ..Told::default() }
+            }
+            Err(error) => unreadable(format!("`{}`: {error}", path.display())),
+        }
+    }
+}
+
+fn unreadable(why: String) -> Told {
+    Told { status: "error", words: format!("it cannot be read: {why}"), ..Told::default() }
+}
+
+/// A file below the spool; none if it is not there.
+fn read(path: PathBuf) -> std::io::Result<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// The id in `{"request_id"}`.
+fn named(arguments: &str) -> Result<RequestId, String> {
+    let members = Members::of(arguments).ok_or("they are not an object")?;
+    if members.0.iter().any(|(name, _)| name != "request_id") {
+        return Err("give `request_id` and nothing else".to_owned());
+    }
+    let id = members.string("request_id").ok_or("`request_id` is a string")?;
+    RequestId::parse(&id).map_err(|error| error.to_string())
+}

@@ -1,0 +1,126 @@
+//! The server of the protocol: lists tools and resources, and has calls done beside one another.
+
+use std::sync::Arc;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
+    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
+    Tool as Listed, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::frame::RAW;
+use super::resources::{Item, ShelfError};
+use super::schema;
+use super::told::Told;
+use super::tools::{Does, Tool};
+
+/// What a model is told of the server as a whole.
+const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which neither you nor these tools can change. A refusal names the failed checks with the measured value, the limit and, for orders, the headroom: send again within that under a fresh id, or use `explain`. What can always be done is to reduce, cancel and tighten. A result with status `unknown` may have been done: call again with the same id and arguments. Nothing here approves what is held: a person does that.";
+
+/// The server.
+#[derive(Clone)]
+pub struct Server {
+    tools: Arc<Vec<&'static Tool>>,
+    desk: Arc<Desk>,
+}
+
+impl Server {
+    /// A server of these tools.
+    pub fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
+        Server { tools: Arc::new(tools), desk: Arc::new(desk) }
+    }
+}
+
+fn listed(tool: &Tool) -> Listed {
+    let hints = ToolAnnotations::with_title(tool.title)
+        .read_only(tool.is_query)
+        .destructive(!tool.is_query)
+        // Under an id of its own the same call is done once.
+        .idempotent(tool.is_query)
+        .open_world(matches!(tool.does, Does::Outgoing));
+    Listed::new(tool.name, tool.description, schema::input(tool))
+        .with_title(tool.title)
+        .with_raw_output_schema(Arc::new(schema::output()))
+        .with_annotations(hints)
+}
+
+/// The result for the protocol: words, the same JSON as text for clients that know no structure, and the structure.
+fn result(told: &Told) -> CallToolResult {
+    let structured = told.json();
+    let content = vec![ContentBlock::text(told.text()), ContentBlock::text(structured.clone())];
+    let mut result =
+        if told.is_error() { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(json!({ RAW: structured }));
+    result
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("spoolgate-mcp", spoolgate::VERSION);
+        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|tool| listed(tool)).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.tools.iter().copied().find(|tool| tool.name == request.name) else {
+            let name: String = request.name.escape_debug().take(128).collect();
+            return Err(ErrorData::invalid_params(format!("there is no tool `{name}` here"), None));
+        };
+        let arguments = match request.arguments.and_then(|mut arguments| arguments.remove(RAW)) {
+            Some(Value::String(text)) => text,
+            _ => "{}".to_owned(),
+        };
+        let desk = Arc::clone(&self.desk);
+        let told = tokio::task::spawn_blocking(move || desk.call(tool, &arguments)).await.map_err(|_| {
+            ErrorData::internal_error("the call broke off; `explain` tells what became of it", None)
+        })?;
+        Ok(result(&told).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resource = |item: Item| {
+            let mime = if item.path.ends_with(".yaml") { "application/yaml" } else { "text/plain" };
+            Resource::new(item.uri, item.path).with_mime_type(mime)
+        };
+        let items = self.desk.shelf().list();
+        Ok(ListResourcesResult::with_all_items(items.into_iter().map(resource).collect()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let text = self.desk.shelf().read(&request.uri).map_err(|error| match &error {
+            ShelfError::None(_) => ErrorData::resource_not_found(error.to_string(), None),
+            ShelfError::Disk { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                ErrorData::resource_not_found(error.to_string(), None)
+            }
+            _ => ErrorData::internal_error(error.to_string(), None),
+        })?;
+        Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
+    }
+}

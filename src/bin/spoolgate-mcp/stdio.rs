@@ -1,0 +1,201 @@
+//! Standard input and output as the SDK's transport: a thread reads lines, a thread writes them.
+
+use std::collections::HashSet;
+use std::io::{self, BufRead, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientNotification, JsonRpcMessage, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::sync::{Notify, mpsc};
+
+use super::frame::{self, Incoming};
+
+/// Longest line: a request of the largest size with every byte of it escaped once.
+const LINE_BYTES_MAX: usize = 24 << 20;
+/// Lines that wait to be looked at or written.
+const LINES_MAX: usize = 16;
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+}
+
+/// The transport.
+pub struct Stdio {
+    lines: mpsc::Receiver<Line>,
+    out: mpsc::Sender<Vec<u8>>,
+    unsaid: Option<Vec<u8>>,
+    open: Arc<Open>,
+}
+
+/// Requests that are not answered yet: who sends them in a pipe and closes it shall have the answers all the same.
+#[derive(Default)]
+struct Open {
+    ids: Mutex<HashSet<RequestId>>,
+    fewer: Notify,
+}
+
+impl Open {
+    fn ids(&self) -> MutexGuard<'_, HashSet<RequestId>> {
+        self.ids.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self, id: &RequestId) {
+        self.ids().remove(id);
+        self.fewer.notify_waiters();
+    }
+}
+
+/// Begins to read and write. The thread ends once the transport is gone and all is written.
+pub fn open() -> (Stdio, JoinHandle<()>) {
+    let (lines, read) = mpsc::channel(LINES_MAX);
+    let (out, written) = mpsc::channel(LINES_MAX);
+    // It ends with the process: nothing can take a thread out of a read.
+    std::thread::spawn(move || {
+        read_lines(&mut io::stdin().lock(), LINE_BYTES_MAX, |line| lines.blocking_send(line).is_ok())
+    });
+    let writer = std::thread::spawn(move || write_lines(written));
+    (Stdio { lines: read, out, unsaid: None, open: Arc::default() }, writer)
+}
+
+fn write_lines(mut lines: mpsc::Receiver<Vec<u8>>) {
+    let mut out = io::stdout().lock();
+    while let Some(line) = lines.blocking_recv() {
+        if out.write_all(&line).and_then(|()| out.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Hands out lines until the input ends or nobody takes them. What stands behind the last line break is no line.
+fn read_lines(input: &mut impl BufRead, bytes_max: usize, mut take: impl FnMut(Line) -> bool) {
+    let (mut line, mut is_cut) = (Vec::new(), false);
+    loop {
+        let piece = match input.fill_buf() {
+            Ok([]) => return,
+            Ok(piece) => piece,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(_) => return,
+        };
+        let end = memchr::memchr(b'\n', piece);
+        let content = piece.get(..end.unwrap_or(piece.len())).unwrap_or_default();
+        if line.len().saturating_add(content.len()) > bytes_max {
+            is_cut = true;
+            line = Vec::new();
+        } else if !is_cut {
+            line.extend_from_slice(content);
+        }
+        let used = content.len().saturating_add(usize::from(end.is_some()));
+        input.consume(used);
+        if end.is_none() {
+            continue;
+        }
+        let whole = std::mem::take(&mut line);
+        if !take(if std::mem::take(&mut is_cut) { Line::TooLong } else { Line::Whole(whole) }) {
+            return;
+        }
+    }
+}
+
+impl Stdio {
+    /// What the transport itself has to do with a message.
+    fn noticed(&self, message: &RxJsonRpcMessage<RoleServer>) {
+        match message {
+            JsonRpcMessage::Request(request) => {
+                self.open.ids().insert(request.id.clone());
+            }
+            JsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
+                    cancelled.params.request_id.iter().for_each(|id| self.open.ended(id));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Transport<RoleServer> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        let (out, open) = (self.out.clone(), Arc::clone(&self.open));
+        let answered = match &message {
+            JsonRpcMessage::Response(response) => Some(response.id.clone()),
+            JsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let line = frame::outgoing(message);
+        async move {
+            let sent = match line {
+                Some(line) => out.send(line).await.map_err(|_| io::ErrorKind::BrokenPipe.into()),
+                None => Err(io::Error::other("a message that cannot be written as JSON")),
+            };
+            answered.iter().for_each(|id| open.ended(id));
+            sent
+        }
+    }
+
+    // The SDK drops this future whenever something else is ready: nothing is held across an await but in `self`.
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            if self.unsaid.is_some() {
+                let permit = self.out.reserve().await.ok()?;
+                if let Some(line) = self.unsaid.take() {
+                    permit.send(line);
+                }
+            }
+            match self.lines.recv().await {
+                Some(Line::Whole(line)) => match frame::incoming(&line) {
+                    Incoming::Message(message) => {
+                        self.noticed(&message);
+                        return Some(*message);
+                    }
+                    Incoming::Fault(answer) => self.unsaid = answer,
+                },
+                Some(Line::TooLong) => self.unsaid = frame::too_long(LINE_BYTES_MAX),
+                None => break,
+            }
+        }
+        loop {
+            let fewer = self.open.fewer.notified();
+            tokio::pin!(fewer);
+            // From here on it is told, whatever ends before it is waited for.
+            fewer.as_mut().enable();
+            if self.open.ids().is_empty() {
+                return None;
+            }
+            fewer.await;
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_cut_at_their_limit_and_the_next_one_is_whole() {
+        let input = b"ab\nabcdefgh\n\nabcde\nrest";
+        for piece in 1..=input.len() {
+            let mut got = Vec::new();
+            read_lines(&mut io::BufReader::with_capacity(piece, &input[..]), 5, |line| {
+                got.push(match line {
+                    Line::Whole(line) => String::from_utf8_lossy(&line).into_owned(),
+                    Line::TooLong => "too long".to_owned(),
+                });
+                true
+            });
+            assert_eq!(got, ["ab", "too long", "", "abcde"], "pieces of {piece}");
+        }
+    }
+}
