@@ -230,6 +230,56 @@ fn every_command_has_help_with_examples() {
     }
 }
 
+#[test]
+fn the_reference_of_the_command_line_is_the_help() {
+    let made = Command::new(PROGRAM).args(["man", "--markdown"]).output().unwrap();
+    assert!(made.status.success(), "{}", show(&made));
+    let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/cli.md")).unwrap();
+    assert!(out(&made) == kept, "run `spoolgate man --markdown > docs/reference/cli.md`");
+}
+
+#[test]
+fn there_is_a_man_page_of_every_command_and_no_other() {
+    let dir = scratch();
+    let made = Command::new(PROGRAM).arg("man").arg(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", show(&made));
+    let mut found: Vec<String> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.contains("help"))
+        .collect();
+    found.sort();
+    let mut wanted: Vec<String> = COMMANDS
+        .iter()
+        .map(|name| format!("{}.1", format!("spoolgate {name}").trim().replace(' ', "-")))
+        .collect();
+    wanted.sort();
+    assert_eq!(found, wanted);
+    for name in found {
+        let page = fs::read_to_string(dir.path().join(&name)).unwrap();
+        assert!(page.contains("Examples:") && page.contains(".SH SYNOPSIS"), "{name}");
+    }
+}
+
+/// Whether the completions are good to their shell is for the shell to say, where there is one.
+#[test]
+fn completions_are_read_by_their_shells_and_offer_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let made = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
+        assert!(made.status.success() && out(&made).contains("accept-rollback"), "{shell}: {}", show(&made));
+    }
+    let dir = scratch();
+    let file = dir.path().join("completions.bash");
+    let made = Command::new(PROGRAM).args(["completions", "bash"]).output().unwrap();
+    fs::write(&file, made.stdout).unwrap();
+    let ask = format!(
+        "source {}; COMP_WORDS=(spoolgate audit ver); COMP_CWORD=2; _spoolgate spoolgate ver audit; echo \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let done = Command::new("bash").args(["-c", &ask]).output().unwrap();
+    assert_eq!(out(&done).trim(), "verify", "{}", show(&done));
+}
+
 /// A watcher, ended with the test.
 struct Watcher(Child);
 

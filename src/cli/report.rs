@@ -15,7 +15,6 @@ use spoolgate::ledger::segment;
 use spoolgate::report::{MARK, page};
 use spoolgate::wire::code::Exit;
 
-use super::handover;
 use super::output::{Output, plain};
 use super::progress::{Progress, log_bytes};
 use super::rules;
@@ -153,7 +152,7 @@ impl Target {
     fn write(&self, text: &str) -> Result<()> {
         let fail = |error: std::io::Error| HomeError::disk(&self.path, error);
         self.demand_free()?;
-        let hidden = format!(".{}.tmp", handover::random_name()?);
+        let hidden = format!(".{}.tmp", spoolgate::agent::random_name()?);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let written = rustix::fs::openat(&self.folder, &hidden, flags, Mode::RUSR | Mode::WUSR)
             .map_err(std::io::Error::from)
