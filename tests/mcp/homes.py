@@ -1,6 +1,7 @@
 """Scratch homes with a running gate, and clients of spoolgate-mcp: the official SDK's, and one that writes lines itself."""
-import asyncio, contextlib, json, os, pathlib, signal, subprocess, tempfile
+import contextlib, json, os, pathlib, signal, subprocess, tempfile
 
+from jsonschema import Draft202012Validator
 from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
@@ -101,8 +102,8 @@ class Home:
             async with stdio_client(server, errlog=errors) as (read, write), ClientSession(read, write) as session:
                 await session.initialize()
                 # The client checks results against the schemas of this list.
-                await session.list_tools()
-                yield Caller(session)
+                listed = (await session.list_tools()).tools
+                yield Caller(session, {tool.name: Draft202012Validator(tool.inputSchema) for tool in listed})
         finally:
             errors.seek(0)
             WRITTEN.append(errors.read())
@@ -110,10 +111,10 @@ class Home:
 
 
 class Caller:
-    """Calls tools and takes the results apart."""
+    """Calls tools and takes the results apart; every result is checked against the schemas."""
 
-    def __init__(self, session):
-        self.session = session
+    def __init__(self, session, schemas):
+        self.session, self.schemas = session, schemas
 
     async def __call__(self, tool, /, **arguments):
         CALLED.add(tool)
@@ -123,6 +124,9 @@ class Caller:
         assert isinstance(told, dict), result
         # Clients that know no structure have the same as text.
         assert json.loads(result.content[1].text) == told
+        if told["status"] == "success":
+            # What the gate takes, the schema lets a client send.
+            self.schemas[tool].validate(arguments)
         assert result.isError == (told["status"] not in ("success", "requires_approval", "open")), told
         return Told(told, result.content[0].text, result.isError)
 

@@ -163,7 +163,7 @@ async def proposing(home):
             "applies_to": {"action": "order.submit", "principal": ["trend-bot"]},
             "when": [{"field": "order.size", "op": "gt", "value": "5"}], "then": "reject", "message": "{order.size}"}
     async with home.session() as call:
-        told = await call("propose_rule", Activate={"rule": rule, "evidence": evidence})
+        told = await call("propose_rule", request_id="p-1", Activate={"rule": rule, "evidence": evidence})
         assert told["status"] == "success" and told["data"]["ProposalAcknowledged"]["proposal_id"], told
         wrong = await call("propose_rule", Activate={"rule": rule, "evidence": evidence}, Suspend={})
         assert wrong["refused"]["code"] == "MALFORMED_PAYLOAD", wrong

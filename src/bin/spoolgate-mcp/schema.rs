@@ -38,6 +38,10 @@ pub fn input(tool: &Tool) -> JsonObject {
             "additionalProperties": false,
         })),
     };
+    if tool.id_member.is_some() {
+        // A payload of exactly one member has its name and its task beside it here; the types count.
+        schema.remove("maxProperties");
+    }
     let own = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Some(properties), Some(member)) = (own.as_object_mut(), tool.id_member) {
         let about = "an id of your own for this request, used once: the same call under the same id is done once, whatever is lost on the way. Absent: a random one";
