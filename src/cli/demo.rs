@@ -106,7 +106,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
 impl Demo {
     /// Makes the home and gives everybody a key.
     fn prepare(root: &Path) -> Result<Demo> {
-        init::write_template(root)?;
+        init::write_template(root, &Principal::parse("owner")?)?;
         let clock = Arc::new(ManualClock::at(Time::parse(&format!("{DATE}T00:00:00Z"))?));
         let seams = Seams {
             disk: Arc::new(RealDisk::open(root)?),

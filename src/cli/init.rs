@@ -75,7 +75,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         bail!("`{}` for both: the same user for agent and gate separates nothing", args.gate_user);
     }
     let person = Principal::parse(&args.person)?;
-    write_template(home)?;
+    write_template(home, &person)?;
     let seams = real_seams(home)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
@@ -128,9 +128,15 @@ fn files() -> Result<Vec<(String, String)>> {
     Ok(files)
 }
 
-/// Writes the rule files that are not there.
-pub fn write_template(home: &Path) -> Result<()> {
+/// The rule file that names the first person, and how.
+const PRINCIPALS: &str = "rules/principals.yaml";
+const OWNER: &str = "  - name: owner\n";
+
+/// Writes the rule files that are not there, the first person under this name.
+pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
     for (path, text) in files()? {
+        let text =
+            if path == PRINCIPALS { text.replacen(OWNER, &format!("  - name: {person}\n"), 1) } else { text };
         let path = home.join(path);
         if let Some(folder) = path.parent() {
             // Whatever the umask is, only the owner may write rules.

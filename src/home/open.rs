@@ -674,7 +674,7 @@ impl Home {
         self.redo_services(&derived)?;
         for (seq, record) in derived {
             self.publish_proposals_again(seq, record.changes())?;
-            self.wipe_credentials(record.changes())?;
+            self.wipe_credentials(record.changes(), true)?;
             self.redo_case_files(seq, &record)?;
             self.redo_forwarded(&record)?;
             self.redo_holds(&record)?;

@@ -83,18 +83,19 @@ impl Home {
             self.proposals_outstanding = true;
             self.put_rule(Path::new(PATH), new.as_deref(), &[old.as_deref()], seq)?;
         }
-        self.wipe_credentials(changes)
+        self.wipe_credentials(changes, false)
     }
 
-    /// Wipes every secret of a service that a line has given another one, or none.
+    /// Wipes every secret of a service that a line has given another one, or none. At a start those stay that somebody has
+    /// just put there to ask for.
     ///
     /// # Errors
     /// [`HomeError::Keyring`].
-    pub(super) fn wipe_credentials(&mut self, changes: &[Change]) -> Result<(), HomeError> {
+    pub(super) fn wipe_credentials(&mut self, changes: &[Change], at_start: bool) -> Result<(), HomeError> {
         for change in changes {
             let Change::Services(Step::Credential { service, .. }) = change else { continue };
             let in_force = self.state.credentials.get(service).map(|record| record.credential_id.as_str());
-            self.keyring.inner().keep_only_credential(service, in_force)?;
+            self.keyring.inner().keep_only_credential(service, in_force, !at_start)?;
         }
         Ok(())
     }

@@ -82,6 +82,11 @@ pub fn key_id(key: &VerifyKey) -> String {
     hex(&digest).chars().take(16).collect()
 }
 
+/// What secrets of a service stand under until a line says that they are in force. No service has such a name.
+fn asked_for(service: &ServiceName) -> String {
+    format!("{service} (asked for)")
+}
+
 impl SqliteKeyring {
     /// Opens the keyring of a home, making it if `create`.
     ///
@@ -194,7 +199,7 @@ impl SqliteKeyring {
     }
 
     /// Keeps a secret of a service under a random name, until it is in force and another one follows it. The ledger
-    /// decides which one is.
+    /// decides which one is; until then it stands apart, so that no start wipes it as one that is in force no more.
     ///
     /// # Errors
     /// [`KeyringError::Database`].
@@ -207,7 +212,7 @@ impl SqliteKeyring {
         // Homes of before outgoing actions have no such table.
         self.database.execute_batch(CREDENTIALS)?;
         let sql = "INSERT INTO credentials (credential_id, service, secret) VALUES (?1, ?2, ?3)";
-        Ok(self.database.execute(sql, params![id, service.as_str(), secret]).map(drop)?)
+        Ok(self.database.execute(sql, params![id, asked_for(service), secret]).map(drop)?)
     }
 
     /// The secret of a service under this name.
@@ -218,21 +223,32 @@ impl SqliteKeyring {
         if !self.has_credentials()? {
             return Ok(None);
         }
-        let sql = "SELECT secret FROM credentials WHERE service = ?1 AND credential_id = ?2";
-        Ok(self.database.query_row(sql, params![service.as_str(), id], |row| row.get(0)).optional()?)
+        let sql = "SELECT secret FROM credentials WHERE service IN (?1, ?3) AND credential_id = ?2";
+        Ok(self
+            .database
+            .query_row(sql, params![service.as_str(), id, asked_for(service)], |row| row.get(0))
+            .optional()?)
     }
 
-    /// Wipes every secret of a service but this one.
+    /// Wipes every secret of a service but this one; those that are asked for and not decided yet only if so said.
     ///
     /// # Errors
     /// [`KeyringError::Database`].
-    pub fn keep_only_credential(&self, service: &ServiceName, id: Option<&str>) -> Result<(), KeyringError> {
+    pub fn keep_only_credential(
+        &self,
+        service: &ServiceName,
+        id: Option<&str>,
+        and_asked_for: bool,
+    ) -> Result<(), KeyringError> {
         if !self.has_credentials()? {
             return Ok(());
         }
         self.database.pragma_update(None, "secure_delete", "ON")?;
-        let sql = "DELETE FROM credentials WHERE service = ?1 AND credential_id IS NOT ?2";
-        Ok(self.database.execute(sql, params![service.as_str(), id]).map(drop)?)
+        let sql = "UPDATE credentials SET service = ?1 WHERE service = ?3 AND credential_id = ?2";
+        self.database.execute(sql, params![service.as_str(), id, asked_for(service)])?;
+        let sql = "DELETE FROM credentials WHERE (service = ?1 OR (?4 AND service = ?3)) AND credential_id IS NOT ?2";
+        let bound = params![service.as_str(), id, asked_for(service), and_asked_for];
+        Ok(self.database.execute(sql, bound).map(drop)?)
     }
 
     /// Wipes one secret: it never came into force.

@@ -28,7 +28,7 @@ cases:
     expect: hold
     rules: [no-entries-high-funding]
   - {name: little, action: order.submit, facts: {order.order_type: limit, order.size: 0.01}, expect: accept, rules: []}
-  - {name: at the market, action: order.submit, facts: {order.order_type: market, order.size: 0.06}, expect: accept, rules: []}
+  - {name: at the market, action: order.submit, facts: {order.order_type: market, order.size: 0.06, strategy.name: range}, expect: accept, rules: []}
 Y
 printf 'name: hosts\nkind: host\ngrows: on_approval\nentries: []\n' > rules/sets/hosts.yaml
 printf 'name: payees\nkind: word\ngrows: on_approval\nentries: []\n' > rules/sets/payees.yaml
@@ -142,9 +142,12 @@ name 5fa1... "$sha"
 name "example.org/log+1a2b3c4d+AZ..." "$vkey"
 name /evidence/audit ../evidence
 name /mnt/vault ../vault
+name "spoolgate init /srv/gate" "spoolgate init @HOME-new"
+name /var/mail/gate ../vault
 name "--home /srv/gate" "--home @HOME"
 name "--home my-home" "--home @HOME"
 name "spoolgate init my-home" "spoolgate init @HOME-new"
+name "--agent-user bot" "--agent-user nobody"
 name 2026-01-05T08:00:00Z "$due"
 name "--timeout 3600" "--timeout 1"
 name "keys add trend-bot --out bot.key" "keys add trend-bot --out another.key"
