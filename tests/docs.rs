@@ -36,6 +36,8 @@ const LANGUAGES: [&str; 13] = [
     "mermaid",
     "console",
 ];
+/// Words without which a paragraph does not say why its commands are not run.
+const REASONS: [&str; 5] = ["not run", "minutes", "needs", "waits for", "tests of these pages do not"];
 /// Programs besides this one that pages use; where one is missing, its page is told to be skipped.
 const TOOLS: [&str; 5] = ["python3", "jq", "git", "ssh-keygen", "sqlite3"];
 
@@ -223,12 +225,12 @@ fn every_fence_says_what_it_holds_and_every_block_that_is_not_run_why() {
             if !LANGUAGES.contains(&block.language.as_str()) {
                 faults.push(format!("{page}:{}: the fence says `{}`", block.line - 1, block.language));
             }
-            // The line before the fence and one blank line.
-            let before =
-                lines[..block.line.saturating_sub(2)].iter().rev().find(|line| !line.trim().is_empty());
-            if block.language == "sh,ignore"
-                && before.is_none_or(|line| line.starts_with('#') || line.starts_with("```"))
-            {
+            // The paragraph before the fence.
+            let above = lines[..block.line.saturating_sub(2)].iter().rev();
+            let above = above.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.is_empty());
+            let before: Vec<&str> = above.copied().collect();
+            let is_told = before.iter().any(|line| REASONS.iter().any(|reason| line.contains(reason)));
+            if block.language == "sh,ignore" && !is_told {
                 faults.push(format!("{page}:{}: nothing says why this is not run", block.line - 1));
             }
         }
@@ -291,26 +293,91 @@ fn fault_of(line: &str, known: &mut BTreeMap<Vec<String>, Option<String>>) -> Op
     flags.iter().find(|flag| !is_known(flag)).map(|flag| format!("`--{flag}` is no option in `{line}`"))
 }
 
+/// Paragraphs of running text, each with the line it begins in. Code and links go over the end of a line, not of these.
+fn paragraphs(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut in_fence = false;
+    let mut paragraph = String::new();
+    let mut begins = 1;
+    for (at, line) in (1..).zip(text.lines().chain([""])) {
+        let is_fence = line.trim_start().starts_with("```");
+        if is_fence || in_fence || line.trim().is_empty() {
+            found.push((begins, std::mem::take(&mut paragraph)));
+            begins = at + 1;
+            in_fence ^= is_fence;
+        } else {
+            paragraph.push_str(line);
+            paragraph.push('\n');
+        }
+    }
+    found
+}
+
+/// What stands between backticks in running text, with the line it begins in.
+fn code_spans(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (mut line, paragraph) in paragraphs(text) {
+        for (place, piece) in paragraph.split('`').enumerate() {
+            if place % 2 == 1 {
+                found.push((line, piece.split_whitespace().collect::<Vec<_>>().join(" ")));
+            }
+            line += piece.matches('\n').count();
+        }
+    }
+    found
+}
+
+#[test]
+fn code_is_found_over_the_end_of_a_line() {
+    let text = "one `a` and `spoolgate\n   x --y` here\n\n```sh\n`no`\n```\na lone ` here\n\n`b`\n";
+    let expected = [(1, "a"), (1, "spoolgate x --y"), (7, "here"), (9, "b")];
+    assert_eq!(code_spans(text), expected.map(|(at, code)| (at, code.to_owned())));
+}
+
+/// Files of this repository that pages send people to, and test programs that they start.
+#[test]
+fn every_file_and_test_that_a_page_names_is_there() {
+    let root = Path::new(ROOT);
+    let mut faults = Vec::new();
+    let mut looked_at = 0;
+    for (page, text) in pages() {
+        for (at, line) in (1..).zip(text.lines()) {
+            for name in line.split("--test ").skip(1) {
+                let name: String =
+                    name.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
+                let is_there = root.join(format!("tests/{name}.rs")).exists()
+                    || root.join(format!("tests/{name}/main.rs")).exists();
+                looked_at += 1;
+                if !name.is_empty() && !is_there {
+                    faults.push(format!("{page}:{at}: there is no test program `{name}`"));
+                }
+            }
+            let words = line.split(|c: char| !(c.is_ascii_alphanumeric() || "_-./".contains(c)));
+            let is_path = |word: &&str| {
+                ["src/", "tests/"].iter().any(|start| word.starts_with(start)) && word.ends_with(".rs")
+            };
+            for path in words.filter(is_path) {
+                looked_at += 1;
+                if !root.join(path).exists() {
+                    faults.push(format!("{page}:{at}: there is no `{path}`"));
+                }
+            }
+        }
+    }
+    assert!(looked_at > 60, "only {looked_at} names were found");
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
 #[test]
 fn every_command_that_is_named_in_running_text_exists() {
     let mut known = BTreeMap::new();
     let mut faults = Vec::new();
     let mut looked_at = 0;
     for (page, text) in pages() {
-        let mut in_fence = false;
-        for (at, line) in (1..).zip(text.lines()) {
-            if line.trim_start().starts_with("```") {
-                in_fence = !in_fence;
-                continue;
-            }
-            if in_fence {
-                continue;
-            }
-            for piece in line.split('`').skip(1).step_by(2).filter(|piece| piece.starts_with("spoolgate ")) {
-                looked_at += 1;
-                let piece = piece.replace("\\|", "|");
-                faults.extend(fault_of(&piece, &mut known).map(|fault| format!("{page}:{at}: {fault}")));
-            }
+        for (at, piece) in code_spans(&text).into_iter().filter(|(_, code)| code.starts_with("spoolgate ")) {
+            looked_at += 1;
+            let piece = piece.replace("\\|", "|");
+            faults.extend(fault_of(&piece, &mut known).map(|fault| format!("{page}:{at}: {fault}")));
         }
     }
     assert!(looked_at > 40, "only {looked_at} commands were found");
@@ -346,18 +413,27 @@ fn anchors(text: &str) -> BTreeSet<String> {
 
 /// Targets of links in a text, code left out, with their lines.
 fn links(text: &str) -> Vec<(usize, String)> {
-    let mut in_fence = false;
     let mut found = Vec::new();
-    for (at, line) in (1..).zip(text.lines()) {
-        in_fence ^= line.trim_start().starts_with("```");
-        if in_fence {
-            continue;
+    for (begins, paragraph) in paragraphs(text) {
+        let mut prose = String::new();
+        for (place, piece) in paragraph.split('`').enumerate() {
+            let kept = |c: &char| place % 2 == 0 || *c == '\n';
+            prose.extend(piece.chars().filter(kept));
         }
-        let prose: String = line.split('`').step_by(2).collect::<Vec<_>>().join("`");
-        let targets = prose.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-        found.extend(targets.map(|target| (at, target.to_owned())));
+        for (place, _) in prose.match_indices("](") {
+            let (before, target) = prose.split_at(place + 2);
+            let target = target.split(')').next().unwrap().to_owned();
+            found.push((begins + before.matches('\n').count(), target));
+        }
     }
     found
+}
+
+#[test]
+fn links_are_found_beside_code_that_goes_over_the_end_of_a_line() {
+    let text = "a [b](c.md), `d\ne` and [`f`](g.md#h)\n\n```text\n[i](j.md)\n```\n`[k](l.md)` [m\nn](o.md)\n";
+    let expected = [(1, "c.md"), (2, "g.md#h"), (8, "o.md")];
+    assert_eq!(links(text), expected.map(|(at, target)| (at, target.to_owned())));
 }
 
 #[test]
@@ -374,8 +450,13 @@ fn every_link_leads_somewhere() {
             let (file, wanted) = target.split_once('#').unwrap_or((&target, ""));
             let folder = Path::new(ROOT).join(page).parent().unwrap().to_owned();
             let path = if file.is_empty() { Path::new(ROOT).join(page) } else { folder.join(file) };
+            // The book holds docs/ and nothing else.
+            let depth = page.matches('/').count();
+            let leaves = page.starts_with("docs/") && target.matches("../").count() >= depth;
             if !path.exists() {
                 faults.push(format!("{page}:{at}: there is no {target}"));
+            } else if leaves {
+                faults.push(format!("{page}:{at}: {target} is not in the book; name the path as code"));
             } else if !wanted.is_empty() && !anchors(&fs::read_to_string(&path).unwrap()).contains(wanted) {
                 faults.push(format!("{page}:{at}: no heading gives {target}"));
             }
