@@ -303,3 +303,21 @@ fn finding_of(check: &Check, subject: &Subject) -> Option<Finding> {
         }
     }
 }
+
+#[cfg(test)]
+mod table {
+    use super::names;
+
+    #[test]
+    fn the_table_in_the_docs_has_every_check_in_this_order() {
+        let docs = include_str!("../../../docs/trading.md");
+        let table = docs.split("## Checks\n").nth(1).unwrap();
+        let first_cells =
+            table.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
+        let told: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let mut rest = told.iter();
+        for name in names() {
+            assert!(rest.any(|told| *told == name), "docs/trading.md lacks `{name}`, or has it elsewhere");
+        }
+    }
+}
