@@ -180,7 +180,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn killed_at_random_moments() {
-    let (kills, seed) = (setting("SPOOLGATE_KILLS", 30), setting("SPOOLGATE_SEED", 1));
+    let (kills, seed) = (setting("SPOOLGATE_KILLS", 20), setting("SPOOLGATE_SEED", 1));
     let lab = Lab::new();
     let home = lab.home();
     let started = Instant::now();

@@ -1,6 +1,6 @@
 //! The program killed, starved of disk, doubled and fed half-written files, over homes on a real disk.
 //!
-//! `killed_at_random_moments` lands 100 kills. More, or the same again:
+//! `killed_at_random_moments` lands 50 kills. More, or the same again:
 //! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test crash killed_at_random -- --nocapture`
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
@@ -271,7 +271,7 @@ fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut
 
 #[test]
 fn killed_at_random_moments() {
-    let kills = setting("SPOOLGATE_KILLS", 100);
+    let kills = setting("SPOOLGATE_KILLS", 50);
     let seed = setting("SPOOLGATE_SEED", 1);
     let began = Instant::now();
     let mut landed = Landed::default();

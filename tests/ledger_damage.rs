@@ -3,8 +3,8 @@
 //! later key can seal again (CVE-2023-31439), one flipped bit that ended CT log Yeti 2022, and recovery
 //! that takes a flipped bit in the middle for a torn tail and drops every answer behind it.
 //!
-//! The default run flips one bit of each byte of a small log, and every bit of its last batch, with its checkpoint and
-//! without; `cargo test --test ledger_damage -- --ignored` flips every bit, and those of three segments.
+//! The default run flips one bit of every third byte of a small log, and every bit of its last batch, with its checkpoint
+//! and without; `cargo test --test ledger_damage -- --ignored` flips every bit, and those of three segments.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
 
@@ -54,9 +54,9 @@ fn every_bit(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
     range.flat_map(|at| (0..8).map(move |bit| (at, bit))).collect()
 }
 
-fn one_bit_each(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
+fn a_bit_here_and_there(range: std::ops::Range<usize>) -> Vec<(usize, u8)> {
     let mut dice = Dice(0x5eed);
-    range.map(|at| (at, u8::try_from(dice.below(8)).unwrap())).collect()
+    range.step_by(3).map(|at| (at, u8::try_from(dice.below(8)).unwrap())).collect()
 }
 
 fn flipped(bytes: &[u8], at: usize, bit: u8) -> Vec<u8> {
@@ -100,8 +100,8 @@ fn bits_of_a_log_with_its_checkpoint() {
     let (_place, files, _) = small();
     assert!(files.verifies());
     let length = files.segment(1).len();
-    let checked = check_flips(&files, 1, length, &one_bit_each(0..length), true);
-    assert!(checked > 10_000, "{checked}");
+    let checked = check_flips(&files, 1, length, &a_bit_here_and_there(0..length), true);
+    assert!(checked > 3_500, "{checked}");
 }
 
 /// Without the newest checkpoint the last batch has only its seal: damage there is at best told from a torn
@@ -113,7 +113,13 @@ fn check_without_newest_checkpoint(cases: impl Fn(&[usize], usize) -> Vec<(usize
     let cases = cases(&ends, files.segment(1).len());
     check_flips(&files.without_checkpoint(), 1, before_last, &cases, true)
         + check_flips(&files.with_checkpoint(&older), 1, before_last, &cases, false)
-        + check_flips(&files.with_checkpoint(b""), 1, before_last, &one_bit_each(0..before_last), false)
+        + check_flips(
+            &files.with_checkpoint(b""),
+            1,
+            before_last,
+            &a_bit_here_and_there(0..before_last),
+            false,
+        )
 }
 
 #[test]
@@ -121,9 +127,9 @@ fn bits_of_a_log_without_its_newest_checkpoint() {
     let checked = check_without_newest_checkpoint(|ends, length| {
         // The last batch, and the seal before it: what stands between acknowledged and torn.
         let last = ends[ends.len() - 2];
-        let mut cases = one_bit_each(0..last - 330);
+        let mut cases = a_bit_here_and_there(0..last - 330);
         cases.extend(every_bit(last - 330..last + 100));
-        cases.extend(one_bit_each(last + 100..length - 400));
+        cases.extend(a_bit_here_and_there(last + 100..length - 400));
         cases.extend(every_bit(length - 400..length));
         cases
     });
@@ -198,18 +204,18 @@ fn the_frozen_rest_and_the_segment_line_are_covered() {
     for number in 1..=3 {
         let length = files.segment(number).len();
         let ends = files.seal_ends(number);
-        let mut cases = one_bit_each(0..*ends.last().unwrap());
+        let mut cases = a_bit_here_and_there(0..*ends.last().unwrap());
         if number > 1 {
             // The segment line itself, with its LF and the start of its seal.
             let header = files.segment(number).iter().position(|byte| *byte == b'\n').unwrap();
             cases.extend(every_bit(0..header + 80));
         }
-        cases.extend(one_bit_each(*ends.last().unwrap()..length));
+        cases.extend(a_bit_here_and_there(*ends.last().unwrap()..length));
         check_flips(&files, number, length, &cases, true);
         if number < 3 {
             // Not even without any checkpoint may a rest be another than the one that was frozen.
-            let rest = one_bit_each(*ends.last().unwrap()..length);
-            assert!(rest.len() >= 700);
+            let rest = a_bit_here_and_there(*ends.last().unwrap()..length);
+            assert!(rest.len() >= 230);
             check_flips(&files.without_checkpoint(), number, length, &rest, true);
         }
     }

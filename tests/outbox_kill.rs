@@ -1,7 +1,7 @@
 //! Gate and sample bridge, each killed at random moments while orders go to a simulated exchange: at the end the exchange
 //! has executed each version of each order at most once, nothing is lost, and both hold the same.
 //!
-//! 24 kills of each. More, or the same again:
+//! 12 kills of each. More, or the same again:
 //! `SPOOLGATE_KILLS=200 SPOOLGATE_SEED=7 cargo test --test outbox_kill -- --nocapture`
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "tests")]
@@ -165,7 +165,7 @@ fn gate_and_bridge_killed_at_random_moments() {
         eprintln!("skipped: there is no python3");
         return;
     }
-    let (kills, seed) = (setting("SPOOLGATE_KILLS", 24), setting("SPOOLGATE_SEED", 1));
+    let (kills, seed) = (setting("SPOOLGATE_KILLS", 12), setting("SPOOLGATE_SEED", 1));
     let scratch = Scratch::with_prices();
     enable_outbox(&scratch);
     let_it_trade(&scratch.home());

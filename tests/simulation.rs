@@ -68,7 +68,7 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 
 #[test]
 fn many_seeds() {
-    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 30), setting("SPOOLGATE_SIM_RECOVERIES", 40));
+    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 16), setting("SPOOLGATE_SIM_RECOVERIES", 40));
     let total = run(1, seeds, recoveries);
     assert!(total.recoveries >= seeds * recoveries);
     for (what, n) in [
@@ -98,11 +98,20 @@ fn one_seed() {
     assert_eq!(first, again, "the same seed is the same story");
 }
 
-/// A simulation that no broken promise of the disk can upset would prove nothing.
+/// A simulation that no broken promise of the disk can upset would prove nothing. Some lies show in one story of fifty only:
+/// the search begins at a seed that was found before, and goes on to others should the gate's calls have changed since.
 #[test]
 fn every_broken_promise_is_noticed() {
-    for lie in [Lie::SyncData, Lie::SyncFs, Lie::SyncFile, Lie::DropCache, Lie::WriteAgain] {
-        let noticed = (1..=2000).find_map(|seed| live(seed, 20, Some(lie)).err().map(|why| (seed, why)));
+    let lies = [
+        (Lie::SyncData, 1),
+        (Lie::SyncFs, 1),
+        (Lie::SyncFile, 1),
+        (Lie::DropCache, 69),
+        (Lie::WriteAgain, 37),
+    ];
+    for (lie, known) in lies {
+        let noticed =
+            (known..known + 2000).find_map(|seed| live(seed, 20, Some(lie)).err().map(|why| (seed, why)));
         let (seed, why) = noticed.unwrap_or_else(|| panic!("{lie:?} went unnoticed"));
         println!("{lie:?}: seed {seed}: {why}");
     }
