@@ -31,6 +31,7 @@ use crate::wire::orders::{CancelOrder, Empty, GetMarket, ListFills, SubmitOrder,
 use crate::wire::proposals::{ApproveProposal, EndProposal, RuleProposal};
 use crate::wire::requests::CheckRequest;
 use crate::wire::services::{AddService, NameService, SetCredential};
+use crate::wire::shape;
 use crate::wire::signing::{self, VerifyKey};
 use crate::wire::time::Time;
 use crate::wire::venue::VenueReport;
@@ -344,7 +345,7 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
 fn read_payload(rule: &ActionRule, text: &str) -> Result<Payload, String> {
     let action = rule.action;
     fn read<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, String> {
-        serde_json::from_str(text).map_err(|error| error.to_string())
+        shape::from_json(text).map_err(|error| error.to_string())
     }
     let payload = match action {
         Action::OrderSubmit => {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::ids::{Capability, DomainPart, RequestId};
+use super::shape;
 
 /// The payload kind that spawns nothing: every other one needs causality and is what `can_spawn` forbids.
 pub const LEASE: &str = "lease";
@@ -254,16 +255,16 @@ fn is_receipt_id(text: &str) -> bool {
 }
 
 fn read_body(text: &str) -> Result<AdmissionBody, String> {
-    let fields: BodyFields<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let fields: BodyFields<'_> = shape::from_json(text).map_err(|error| error.to_string())?;
     let envelope: EnvelopeFields<'_> =
-        serde_json::from_str(fields.envelope.get()).map_err(|error| format!("envelope: {error}"))?;
+        shape::from_json(fields.envelope.get()).map_err(|error| format!("envelope: {error}"))?;
     if !is_kind(&envelope.payload_kind) {
         return Err(format!("envelope: `payload_kind` is not 1 to {KIND_BYTES_MAX} of a-z and `_`"));
     }
     if !envelope.payload.get().starts_with('{') {
         return Err("envelope: `payload` is not an object".to_owned());
     }
-    let declared: Declared = serde_json::from_str(envelope.payload.get())
+    let declared: Declared = shape::from_json(envelope.payload.get())
         .map_err(|error| format!("envelope.payload (target, artifact_size_bytes): {error}"))?;
     if let Some(causality) = &envelope.causality {
         causality.validate()?;
@@ -290,8 +291,7 @@ impl Causality {
     /// # Errors
     /// What is missing or does not belong there.
     pub fn read(text: &str) -> Result<Causality, String> {
-        let causality: Causality =
-            serde_json::from_str(text).map_err(|error| format!("causality: {error}"))?;
+        let causality: Causality = shape::from_json(text).map_err(|error| format!("causality: {error}"))?;
         causality.validate()?;
         Ok(causality)
     }

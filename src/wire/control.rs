@@ -14,6 +14,7 @@ pub use fault::ControlFault;
 
 use super::amount::Amount;
 use super::ids::{ConcernId, ConcernPart, ControlId, OrderId, StrategyName, Symbol};
+use super::shape;
 use super::time::Time;
 
 /// Longest reason of a decision, bytes.
@@ -208,7 +209,7 @@ impl ControlAttempt {
             let what = "`confidence` is not a JSON number from 0 to 1".to_owned();
             Err((ControlFault::ConfidenceOutOfRange, what))
         } else {
-            serde_json::from_str(text)
+            shape::from_json(text)
                 .map_err(|error| error.to_string())
                 .and_then(|decision: ControlDecision| decision.validate().map(|()| decision))
                 .map_err(|why| (ControlFault::Malformed, why))

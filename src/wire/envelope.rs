@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::ids::{NameError, Principal, RequestId};
 use super::json::{self, JsonError};
+use super::shape;
 use super::signing;
 use super::time::{Time, TimeError};
 
@@ -109,7 +110,7 @@ impl Envelope {
     pub fn parse(bytes: &[u8]) -> Result<Envelope, EnvelopeError> {
         let text = json::check_object(bytes)?;
         let fields: Fields<'_> =
-            serde_json::from_str(text).map_err(|error| EnvelopeError::Shape(error.to_string()))?;
+            shape::from_json(text).map_err(|error| EnvelopeError::Shape(error.to_string()))?;
         let name = |error: NameError| EnvelopeError::Shape(error.to_string());
         let timestamp = Time::parse(&fields.timestamp)
             .map_err(|error: TimeError| EnvelopeError::Shape(error.to_string()))?;

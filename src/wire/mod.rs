@@ -22,6 +22,7 @@ pub mod requests;
 pub(crate) mod schema;
 pub mod sealed;
 pub mod services;
+pub mod shape;
 pub mod signing;
 pub mod sshsig;
 pub mod text;
