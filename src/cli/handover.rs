@@ -20,6 +20,7 @@ use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
+use super::look;
 use super::output::{Format, Output};
 
 /// How often the lock is tried and the answer looked for.
@@ -121,7 +122,18 @@ pub fn administer(
     output: &Output,
     done: impl FnOnce(&Answer) -> String,
 ) -> Result<Exit> {
-    report(ask(home, person, action, payload)?.as_ref(), output, done)
+    let answer = ask(home, person, action, payload)?;
+    tell_of_rules(home, answer.as_ref(), output);
+    report(answer.as_ref(), output, done)
+}
+
+/// Says beside a refusal that the rule files are others than those that it was decided under, or cannot be used: what is
+/// missing may stand in them.
+pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
+    let is_refused = answer.is_some_and(|answer| answer.exit() != Exit::Success);
+    if is_refused && let Ok((view, _)) = look::view(home) {
+        look::remark_rules(home, &view, output);
+    }
 }
 
 /// Prints the answer to a person's request, `done` of one that was carried out.
