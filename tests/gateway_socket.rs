@@ -314,6 +314,9 @@ fn what_is_no_request_is_answered_and_told() {
     let counts =
         ["MALFORMED_JSON", "MALFORMED_ENVELOPE", "SIGNATURE_INVALID", "TOO_LARGE", "FRAME_INCOMPLETE"];
     assert_eq!(counts.map(of), [4, 1, 1, 1, 1]);
+    // None of them is one that nobody could have been told.
+    let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stdout));
     // What was whole is kept, as of files.
     for line in found.iter().filter(|line| line.metadata.code.is_some()) {
         let kept = line.kept.as_ref().map(|place| lab.home().join("spool").join(place).is_file());

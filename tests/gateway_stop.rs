@@ -234,6 +234,32 @@ fn a_gate_that_stops_lets_what_runs_end_and_nothing_more_begin() {
 }
 
 #[test]
+fn a_command_that_decides_by_itself_waits_for_what_it_began() {
+    let lab = Lab::new(WAITS, json!({}));
+    let home = lab.home();
+    for (id, ends_well) in [("waits", true), ("hurries", false)] {
+        let _ = fs::remove_file(home.join("go"));
+        let _ = fs::remove_file(home.join("begun"));
+        let mut asks = Gate::start(&home, &["handle", &lab.file(id)]);
+        until("it runs", || (lab.begun() == 1).then_some(()));
+        asks.signal(Signal::INT);
+        until("it waits", || {
+            fs::read_to_string(home.join("gate.log")).unwrap().contains("one more signal").then_some(())
+        });
+        assert!(asks.is_running());
+        if ends_well {
+            fs::write(home.join("go"), "").unwrap();
+        } else {
+            asks.signal(Signal::TERM);
+        }
+        let (exit, code) = if ends_well { (0, "") } else { (1, "UNKNOWN_OUTCOME") };
+        assert_eq!(asks.ends(), Some(exit), "{id}");
+        assert_eq!(lab.outcomes()[id].0, code);
+    }
+    assert!(succeed(&home, &["actions", "open"]).lines().count() <= 1, "nothing is left open");
+}
+
+#[test]
 fn a_second_signal_ends_what_runs_at_once() {
     for args in [&["watch"][..], &["run", "--until-idle"]] {
         let lab = Lab::new(WAITS, json!({}));

@@ -362,4 +362,13 @@ fn the_commands_say_what_they_did() {
     assert_eq!(run(&["services", "credential", "remove", "bank"]).0, 0);
     assert!(!is_anywhere(gate.root.path(), "a-long-secret"));
     assert_eq!(run(&["services", "remove", "bank"]).0, 0);
+    // What somebody has just written and is not in force is told beside what is shown, and beside what is refused.
+    let fault = "rules/gateway.yaml:1: ";
+    fs::write(gate.path("rules/gateway.yaml"), "adapters: 7\n").unwrap();
+    let copy = gate.path("nobody.key").display().to_string();
+    let add = ["keys", "add", "nobody-yet", "--out", &copy];
+    for args in [&["services", "list"][..], &add, &["services", "remove", "bank"]] {
+        let (_, _, told) = run(args);
+        assert!(told.contains(fault), "{args:?}: {told}");
+    }
 }

@@ -5,11 +5,14 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
 use spoolgate::agent;
 use spoolgate::home::read::{self, real_seams};
 use spoolgate::home::{Home, HomeError, layout};
@@ -20,6 +23,7 @@ use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
+use super::look;
 use super::output::{Format, Output};
 
 /// How often the lock is tried and the answer looked for.
@@ -87,18 +91,24 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         if is_last {
             return Ok(Handed::TimedOut);
         }
+        if Patience::was_told() {
+            let told = withdrawn(&pending);
+            bail!("a signal came before the request was answered; it was {told}");
+        }
         match Home::open_briefly(home, real_seams(home)?) {
             Ok(mut open) => {
                 open.left_open().iter().for_each(|told| Output::new(Format::Table).remark(told));
-                let decided = open.until_idle(true, &AtomicBool::new(false), &mut |_| {});
-                if let Err(error) = decided.and_then(|()| open.settle()) {
-                    // Not claimed yet: as below. Claimed: the next start decides it, or answers it again.
-                    let withdrawn = fs::remove_file(&pending).is_ok();
-                    let told = if withdrawn {
-                        "withdrawn"
-                    } else {
-                        "begun: it is decided, or will be at the next start"
-                    };
+                let patience = Patience::begin()?;
+                let decided = open.until_idle(true, &patience.stop, &mut |_| {});
+                if Patience::was_told() {
+                    // How many are being done, and what one more signal does.
+                    open.tell_events(Box::new(|event| Output::new(Format::Table).remark(&event.note)));
+                }
+                let ended = decided.and_then(|()| open.end_actions(&patience.stop));
+                let settled = ended.and_then(|()| open.settle());
+                patience.end();
+                if let Err(error) = settled {
+                    let told = withdrawn(&pending);
                     return Err(anyhow::Error::from(error).context(format!("the request was {told}")));
                 }
             }
@@ -112,6 +122,58 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     }
 }
 
+/// What signals do to a command that decides by itself: the first lets what runs outside come to its end, and nothing
+/// more begin; the second ends it. But for that time a signal ends the command, as any.
+struct Patience {
+    /// Whether a signal ends the command.
+    is_over: Arc<AtomicBool>,
+    /// Set by a signal, until it is heard.
+    stop: Arc<AtomicBool>,
+    /// Set by a signal. Whoever has more than one request decided begins no other then.
+    was_told: Arc<AtomicBool>,
+}
+
+static PATIENCE: OnceLock<Patience> = OnceLock::new();
+
+impl Patience {
+    /// From now on signals wait.
+    fn begin() -> io::Result<&'static Patience> {
+        let patience = match PATIENCE.get() {
+            Some(patience) => patience,
+            None => {
+                let [stop, was_told] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+                let is_over = Arc::new(AtomicBool::new(true));
+                for signal in [SIGTERM, SIGINT] {
+                    flag::register_conditional_default(signal, Arc::clone(&is_over))?;
+                    flag::register(signal, Arc::clone(&stop))?;
+                    flag::register(signal, Arc::clone(&was_told))?;
+                }
+                PATIENCE.get_or_init(|| Patience { is_over, stop, was_told })
+            }
+        };
+        patience.is_over.store(false, Ordering::SeqCst);
+        Ok(patience)
+    }
+
+    /// From now on they do not.
+    fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+    }
+
+    fn was_told() -> bool {
+        PATIENCE.get().is_some_and(|patience| patience.was_told.load(Ordering::SeqCst))
+    }
+}
+
+/// Takes a request back, and says whether that was in time. Not claimed yet: nobody decides it. Claimed: the next start
+/// decides it, or answers it again.
+fn withdrawn(pending: &Path) -> &'static str {
+    match fs::remove_file(pending) {
+        Ok(()) => "withdrawn",
+        Err(_) => "begun: it is decided, or will be at the next start",
+    }
+}
+
 /// A person's request from the command line, signed with the gate's copy of the key.
 pub fn administer(
     home: &Path,
@@ -121,7 +183,18 @@ pub fn administer(
     output: &Output,
     done: impl FnOnce(&Answer) -> String,
 ) -> Result<Exit> {
-    report(ask(home, person, action, payload)?.as_ref(), output, done)
+    let answer = ask(home, person, action, payload)?;
+    tell_of_rules(home, answer.as_ref(), output);
+    report(answer.as_ref(), output, done)
+}
+
+/// Says beside a refusal that the rule files are others than those that it was decided under, or cannot be used: what is
+/// missing may stand in them.
+pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
+    let is_refused = answer.is_some_and(|answer| answer.exit() != Exit::Success);
+    if is_refused && let Ok((view, _)) = look::view(home) {
+        look::remark_rules(home, &view, output);
+    }
 }
 
 /// Prints the answer to a person's request, `done` of one that was carried out.

@@ -160,7 +160,9 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         fs::remove_file(out)
             .with_context(|| format!("key file `{}` of a key that was not added", out.display()))?;
     }
-    handover::report(answer?.as_ref(), output, |answer| {
+    let answer = answer?;
+    handover::tell_of_rules(home, answer.as_ref(), output);
+    handover::report(answer.as_ref(), output, |answer| {
         let copy = args.out.as_ref().map(|out| format!(", copy in {}", out.display())).unwrap_or_default();
         format!("key {key_id} of {principal} holds{copy} (ledger line {})", answer.audit_ref)
     })

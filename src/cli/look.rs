@@ -57,6 +57,12 @@ pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
     }
 }
 
+/// Says so beside what is shown, or refused, under the rules in force.
+pub fn remark_rules(home: &Path, view: &View, output: &Output) {
+    let told = rules_fault(&view.state).into_iter().chain(rules_apart(home, view));
+    told.for_each(|told| output.remark(&told));
+}
+
 /// An event in words, with the fault of rule files.
 pub fn told(event: &Event) -> String {
     let faults = event.changes.iter().filter_map(|change| match change {

@@ -17,6 +17,7 @@ use spoolgate::wire::code::Exit;
 use spoolgate::wire::ids::ServiceName;
 
 use super::handover::{self, Person};
+use super::look;
 use super::output::Output;
 
 /// Largest secret, bytes.
@@ -221,6 +222,7 @@ fn row<'a>(view: &'a View, service: &'a Service) -> Row<'a> {
 fn list(home: &Path, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;
+    look::remark_rules(home, &view, output);
     let rows: Vec<Row<'_>> =
         view.rulebook.services.services.iter().map(|service| row(&view, service)).collect();
     if output.is_json() {

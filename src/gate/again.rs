@@ -251,6 +251,7 @@ fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String
             | Code::LinkedFile
             | Code::Unreadable
             | Code::TooLarge
+            | Code::FrameIncomplete
             | Code::MalformedJson
             | Code::MalformedEnvelope
             | Code::Internal

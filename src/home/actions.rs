@@ -289,7 +289,7 @@ impl Home {
     ///
     /// # Errors
     /// [`HomeError`].
-    pub(super) fn end_actions(&mut self, hurry: &AtomicBool) -> Result<(), HomeError> {
+    pub fn end_actions(&mut self, hurry: &AtomicBool) -> Result<(), HomeError> {
         self.actions.is_ending = true;
         self.close_waiting();
         self.actions.listen();

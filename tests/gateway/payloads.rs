@@ -521,6 +521,7 @@ fn endpoints_stay_below_their_host() {
     const QUERY: &str = "must have a query of the characters that RFC 3986 has for it; percent-encode others";
     const ENCODED: &str = "must not hold an encoded slash, backslash, `%` or control character in its path";
     const DOTS: &str = "must not hold `.` or `..` as a segment, encoded or not";
+    const OVERLONG: &str = "must not hold an ASCII character in a longer form of UTF-8 in its path";
     const TWO: &str = "must not hold `//` in its path";
     const PERCENT: &str = "has a `%` that two hex digits do not follow";
     let call = schema("service.api_call");
@@ -538,6 +539,9 @@ fn endpoints_stay_below_their_host() {
         "/v1?next=https://x.example/%2F..%5C&f[a]=b",
         "/~a/!$&'()*+,;=",
         "/%E2%82%AC",
+        "/%e9t%c3%a9/%f0%9f%98%80",
+        "/a%3Bv=1/..a%3b",
+        "/v1?a=%c0%ae",
     ] {
         assert!(read(call, "endpoint", &quoted(endpoint)).is_ok(), "{endpoint}");
     }
@@ -584,11 +588,18 @@ fn endpoints_stay_below_their_host() {
         ("/v1/..;a=b/admin", DOTS),
         ("/v1/%2e.;/admin", DOTS),
         ("/;/v1", DOTS),
+        ("/v1/..%3Ba=b/admin", DOTS),
+        ("/v1/%2e%2e%3b/admin", DOTS),
+        ("/%3b/v1", DOTS),
         ("/v1%2fadmin", ENCODED),
         ("/v1%5Cadmin", ENCODED),
         ("/v1/%252e%252e/admin", ENCODED),
         ("/v1%0d%0aHost:x", ENCODED),
         ("/v1%7f", ENCODED),
+        ("/v1/%c0%ae%c0%ae/admin", OVERLONG),
+        ("/v1%C1%9Cadmin", OVERLONG),
+        ("/v1%e0%80%afadmin", OVERLONG),
+        ("/v1%f0%80%80%af", OVERLONG),
         ("/v1%00", "must not hold an encoded NUL"),
         ("/v1?a=%00", "must not hold an encoded NUL"),
         ("/v1%", PERCENT),

@@ -177,19 +177,30 @@ fn check_endpoint(endpoint: &str) -> Result<(), String> {
             "must not hold an encoded slash, backslash, `%` or control character in its path".to_owned()
         );
     }
+    if is_overlong(&of_path) {
+        return Err("must not hold an ASCII character in a longer form of UTF-8 in its path".to_owned());
+    }
     let mut segments = below.split('/').peekable();
     while let Some(segment) = segments.next() {
         let is_last = segments.peek().is_none();
         if segment.is_empty() && !is_last {
             return Err("must not hold `//` in its path".to_owned());
         }
-        // Some servers cut off what follows `;` first.
-        let name = segment.split(';').next().unwrap_or(segment).to_ascii_lowercase().replace("%2e", ".");
+        // Some servers cut off what follows `;` first, and what stands before them may decode it.
+        let plain = segment.to_ascii_lowercase().replace("%2e", ".").replace("%3b", ";");
+        let name = plain.split(';').next().unwrap_or(&plain);
         if name == "." || name == ".." || (name.is_empty() && !segment.is_empty()) {
             return Err("must not hold `.` or `..` as a segment, encoded or not".to_owned());
         }
     }
     Ok(())
+}
+
+/// Whether bytes begin a character of UTF-8 in more bytes than it has: lax readers take `%c0%ae` for a dot.
+fn is_overlong(bytes: &[u8]) -> bool {
+    bytes
+        .windows(2)
+        .any(|pair| matches!(pair, [0xc0 | 0xc1, 0x80..=0xbf] | [0xe0, 0x80..=0x9f] | [0xf0, 0x80..=0x8f]))
 }
 
 /// The bytes that are percent-encoded in a text; none: a `%` encodes nothing.
