@@ -180,10 +180,15 @@ fn parts(body: &Body<'_>) -> Parts {
     Parts { data, refused, retry_after_ms }
 }
 
-/// A message of the gate that names the place of the failed checks in the answer, with their place in the result.
+/// Where an answer has its failed checks.
+const THEIR_PLACE: &str = "data.Rejected.checks_failed";
+
+/// A message of the gate that ends with where the answer has its failed checks, with where the result has them.
 fn in_place(message: &str) -> String {
-    match message.strip_suffix(Code::ChecksFailed.remedy()) {
-        Some(what) => format!("{what}see failed_checks and headroom"),
+    let remedies = Code::ALL.iter().map(|code| code.remedy()).filter(|remedy| remedy.contains(THEIR_PLACE));
+    let found = remedies.filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy))).next();
+    match found {
+        Some((what, remedy)) => format!("{what}{}", remedy.replace(THEIR_PLACE, "failed_checks")),
         None => message.to_owned(),
     }
 }
