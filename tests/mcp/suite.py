@@ -141,6 +141,11 @@ async def actions_that_leave_the_machine(home):
         assert held["refused"]["code"] == "HELD"
 
 
+async def answers_are_valid_by_the_shipped_schemas(home):
+    counts = home.judged()
+    assert sum(counts.values()) > 40 and len(counts) > 15, counts
+
+
 async def rates_say_when_to_come_again(home):
     async with home.session() as call:
         told = [await call("submit_action", action="health.fetch", payload={"dataType": "steps"}) for _ in range(4)]
@@ -507,7 +512,7 @@ SHARED = [
     actions_that_leave_the_machine, controlling, proposing, admitting, a_case_before_the_council, resources,
     hostile_arguments, numbers_keep_their_digits_both_ways, both_handshakes, strays_end_nothing, a_pipe_that_is_closed_has_its_answers,
     only_allowed_tools, an_agent_with_a_spool_of_its_own, wrong_beginnings, nothing_else_of_the_home_is_opened,
-    rates_say_when_to_come_again,
+    rates_say_when_to_come_again, answers_are_valid_by_the_shipped_schemas,
 ]
 ALONE = [without_a_gate, through_the_socket]
 
