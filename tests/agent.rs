@@ -149,6 +149,7 @@ fn only_a_new_and_whole_answer_is_one() {
     let out = |name: &str| home.path().join("spool/out").join(name);
     fs::write(out("r1.json"), answer("r1")).unwrap();
     let sent = spool.hand_in(b"{}", "r1", Some("r1")).unwrap();
+    fs::remove_file(home.path().join("spool/in/r1.json")).unwrap();
     assert!(sent.answer_by(Instant::now()).is_none(), "an old answer is not that of this request");
     for half in ["", r#"{"requestId":"r1","#] {
         fs::write(out("new"), half).unwrap();
@@ -162,6 +163,47 @@ fn only_a_new_and_whole_answer_is_one() {
     let sent = spool.hand_in(b"x", "junk", None).unwrap();
     fs::write(out("junk.json.error.json"), answer("")).unwrap();
     assert!(sent.answer_by(Instant::now()).is_some());
+}
+
+/// An answer does not say what was asked. Told as the answer to another question, a refused order would look like a done one.
+#[test]
+fn the_answer_to_another_request_of_the_same_id_is_none_to_this_one() {
+    let home = spools();
+    let spool = Spool::of(home.path(), None).unwrap();
+    let at = |name: &str| home.path().join("spool").join(name);
+    let publish = |name: &str, text: &str| {
+        fs::write(at("out/new"), text).unwrap();
+        fs::rename(at("out/new"), at("out").join(name)).unwrap();
+    };
+    let conflict = |id: &str| {
+        let error = json!({"code": "REQUEST_ID_CONFLICT", "message": "the id was used before"});
+        json!({"requestId": id, "timestamp": "2026-02-20T14:42:00Z", "status": "error", "error": error, "auditRef": "2"})
+            .to_string()
+    };
+    // While this one waits, it cannot be the one that was answered; nor is that answer its own once it is claimed.
+    let sent = spool.hand_in(b"this", "r1", Some("r1")).unwrap();
+    publish("r1.json", &answer("r1"));
+    assert!(sent.answer_by(Instant::now()).is_none());
+    fs::remove_file(at("in/r1.json")).unwrap();
+    publish("r1.json.error.json", &conflict("r1"));
+    assert_eq!(sent.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Error);
+    // Where both wait, both may be claimed before either is answered.
+    let first = spool.hand_in(b"the first", "r2", Some("r2")).unwrap();
+    let second = spool.hand_in(b"the second", "r2", Some("r2")).unwrap();
+    assert_eq!((first.name.as_str(), second.name.as_str()), ("r2.json", "r2.1.json"));
+    fs::remove_file(at("in/r2.json")).unwrap();
+    fs::remove_file(at("in/r2.1.json")).unwrap();
+    publish("r2.json", &answer("r2"));
+    assert!(second.answer_by(Instant::now()).is_none());
+    publish("r2.1.json.error.json", &conflict("r2"));
+    assert_eq!(second.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Error);
+    assert_eq!(first.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Success);
+    // Junk under the file's name takes no answer away.
+    let sent = spool.hand_in(b"this", "r3", Some("r3")).unwrap();
+    fs::remove_file(at("in/r3.json")).unwrap();
+    publish("r3.json", &answer("r3"));
+    publish("r3.json.error.json", &conflict("r3").replace("REQUEST_ID_CONFLICT", "SIGNATURE_INVALID"));
+    assert_eq!(sent.answer_by(Instant::now() + LONG).unwrap().status, AnswerStatus::Success);
 }
 
 #[test]

@@ -10,10 +10,14 @@ use std::time::{Duration, Instant};
 use super::sign::random_name;
 use crate::host::entropy::EntropyError;
 use crate::wire::answer::Answer;
+use crate::wire::code::Code;
 use crate::wire::ids::Principal;
 
 /// How often the answer is looked for.
 const POLL: Duration = Duration::from_millis(2);
+/// How long an answer under an id that several requests had is held back for the word that the id was not this one's. A gate
+/// publishes both in one go.
+const CONTESTED: Duration = Duration::from_secs(1);
 
 /// Why a file could not be handed to the spool.
 #[derive(Debug, thiserror::Error)]
@@ -92,7 +96,19 @@ fn is_folder(path: &Path) -> Result<bool, SpoolError> {
 pub struct Sent {
     /// Its name in the spool.
     pub name: String,
-    answers: Vec<(PathBuf, Version)>,
+    waits_at: PathBuf,
+    inode: u64,
+    /// Whether its first name was taken by a file that waits: perhaps another request of the same id.
+    is_contested: bool,
+    by_id: Option<(PathBuf, Version)>,
+    by_file: (PathBuf, Version),
+}
+
+/// The answer at a path, if it is another version than this one. Empty and half-written ones are not there yet.
+fn fresh(path: &Path, before: Version) -> Option<(Answer, Version)> {
+    let now = version(path).filter(|now| Some(*now) != before)?;
+    let answer = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+    Some((answer, Some(now)))
 }
 
 impl Spool {
@@ -134,9 +150,10 @@ impl Spool {
         let written = fs::File::create_new(&hidden).and_then(|mut copy| {
             copy.write_all(request)?;
             // What is said to be submitted must survive a power cut, and not as an empty file.
-            copy.sync_all()
+            copy.sync_all()?;
+            Ok(copy.metadata()?.ino())
         });
-        written.map_err(|source| {
+        let inode = written.map_err(|source| {
             // A part of a request is of no use to anybody.
             let _ = fs::remove_file(&hidden);
             SpoolError::disk(&hidden, source)
@@ -144,18 +161,17 @@ impl Spool {
         let mut n = 0_u64;
         loop {
             let name = if n == 0 { format!("{stem}.json") } else { format!("{stem}.{n}.json") };
-            // The id's answer first: anybody can have junk under this file name refused.
-            let by_id = id.map(|id| self.out.join(format!("{id}.json")));
-            let by_file = self.out.join(format!("{name}.error.json"));
-            let answers =
-                by_id.into_iter().chain([by_file]).map(|path| (path.clone(), version(&path))).collect();
+            let as_it_is = |path: PathBuf| (path.clone(), version(&path));
+            let by_id = id.map(|id| as_it_is(self.out.join(format!("{id}.json"))));
+            let by_file = as_it_is(self.out.join(format!("{name}.error.json")));
+            let waits_at = self.dropped.join(&name);
             // A link fails where a rename would replace a request that waits under this name.
-            match fs::hard_link(&hidden, self.dropped.join(&name)) {
+            match fs::hard_link(&hidden, &waits_at) {
                 Ok(()) => {
                     let late = |path: &Path, source| SpoolError::HandedIn { path: path.to_owned(), source };
                     fs::remove_file(&hidden).map_err(|source| late(&hidden, source))?;
                     sync_folder(&self.dropped).map_err(|source| late(&self.dropped, source))?;
-                    return Ok(Sent { answers, name });
+                    return Ok(Sent { name, waits_at, inode, is_contested: n > 0, by_id, by_file });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => n = n.saturating_add(1),
                 Err(error) => {
@@ -168,16 +184,33 @@ impl Spool {
 }
 
 impl Sent {
-    /// Waits for a new version of one of the answer files. Empty and half-written ones are not there yet. None if none
-    /// came in time: the request may still be decided.
+    /// Whether it was not claimed yet, as far as that may be seen.
+    fn waits(&self) -> bool {
+        fs::symlink_metadata(&self.waits_at).is_ok_and(|meta| meta.ino() == self.inode)
+    }
+
+    /// Waits for a new version of one of the answer files. None if none came in time: the request may still be decided.
+    ///
+    /// An answer does not say what was asked, so one under the id may be that of another request of this id. It is not this
+    /// one's while this one waits, nor where this one is told that the id was used.
     pub fn answer_by(&self, deadline: Instant) -> Option<Answer> {
+        let mut by_id = self.by_id.clone();
+        let mut is_contested = self.is_contested;
+        let mut seen: Option<Instant> = None;
         loop {
-            let fresh = self.answers.iter().find(|(path, before)| {
-                let now = version(path);
-                now.is_some() && now != *before
-            });
-            let read = fresh.and_then(|(path, _)| fs::read(path).ok());
-            if let Some(answer) = read.and_then(|bytes| serde_json::from_slice::<Answer>(&bytes).ok()) {
+            let of_file = || fresh(&self.by_file.0, self.by_file.1).map(|(answer, _)| answer);
+            // The id's answer first: anybody can have junk under this file name refused.
+            if let Some((path, before)) = &mut by_id
+                && let Some((answer, now)) = fresh(path, *before)
+            {
+                if self.waits() {
+                    (*before, is_contested) = (now, true);
+                } else if let Some(refused) = of_file().filter(is_conflict) {
+                    return Some(refused);
+                } else if !is_contested || seen.get_or_insert_with(Instant::now).elapsed() >= CONTESTED {
+                    return Some(answer);
+                }
+            } else if let Some(answer) = of_file() {
                 return Some(answer);
             }
             if Instant::now() >= deadline {
@@ -186,6 +219,10 @@ impl Sent {
             std::thread::sleep(POLL);
         }
     }
+}
+
+fn is_conflict(answer: &Answer) -> bool {
+    answer.error.as_ref().is_some_and(|error| error.code == Code::RequestIdConflict)
 }
 
 /// Makes a name in a folder durable, where the folder may be read: one to drop into need not be.

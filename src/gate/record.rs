@@ -711,11 +711,8 @@ impl Decision {
     /// Whether its id is used up: only a good signature uses one up, and neither does an answer that leaves another one
     /// standing, nor one that says to send the same again.
     pub fn uses_up_its_id(&self) -> bool {
-        let stands_aside = matches!(
-            self.metadata.code,
-            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::Pruned)
-        ) || self.metadata.code.is_some_and(Code::is_for_later);
-        self.key_id.is_some() && !stands_aside
+        let is_left_over = |code: Code| code.stands_aside() || code.is_for_later();
+        self.key_id.is_some() && !self.metadata.code.is_some_and(is_left_over)
     }
 
     /// Who has shown by it to be there: whoever signed it, but neither by a copy of an earlier request nor by one that

@@ -12,6 +12,8 @@ use crate::wire::time::Time;
 pub const SHORT: usize = 120;
 /// Characters of a text of several sentences that are shown.
 pub const LONG: usize = 1200;
+/// Bytes of a name that nobody chose to be in the way.
+const USUAL: usize = 20;
 /// Marks on one letter; more of them are there to write over other lines.
 const MARKS_MAX: usize = 2;
 /// Between the groups of a large count: a narrow space at which lines do not break.
@@ -44,9 +46,12 @@ pub fn plain(text: &str, most: usize) -> String {
     out
 }
 
-/// A name or a reason from outside, set apart in the direction of writing.
+/// A name or a reason from outside, set apart in the direction of writing. Where a name is of the usual length, its column is
+/// wide enough for it, whatever stands beside it.
 pub fn outside(text: &str) -> Markup {
-    html! { bdi { (plain(text, SHORT)) } }
+    let shown = plain(text, SHORT);
+    let is_usual = shown.len() <= USUAL && !shown.contains(' ');
+    html! { bdi class=[is_usual.then_some("name")] { (shown) } }
 }
 
 /// A text of several lines from outside.
@@ -169,7 +174,10 @@ mod tests {
         for (text, expect) in cases {
             assert_eq!(plain(text, if text.starts_with("123") { 10 } else { 100 }), expect);
         }
-        assert_eq!(outside("<script>\"'&]]>").into_string(), "<bdi>&lt;script&gt;&quot;'&amp;]]&gt;</bdi>");
+        assert_eq!(
+            outside("<script>\"'&]]>").into_string(),
+            "<bdi class=\"name\">&lt;script&gt;&quot;'&amp;]]&gt;</bdi>"
+        );
         let long = prose(&"x\n".repeat(5000)).into_string();
         assert!(long.contains("Cut here: 10\u{202f}000 characters in all."), "{long}");
     }

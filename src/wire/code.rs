@@ -197,6 +197,12 @@ impl Code {
     pub fn is_for_later(self) -> bool {
         matches!(self, Code::RateLimited | Code::ActionsFull)
     }
+
+    /// Whether a request that is answered so uses up no id because the answer is given aside: another one stands under the
+    /// id, or nobody knows yet whose the id is.
+    pub fn stands_aside(self) -> bool {
+        matches!(self, Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::Pruned)
+    }
 }
 
 /// The table as it stands in `docs/contracts.md`. `meaning` of a code is its documentation.

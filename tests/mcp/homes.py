@@ -89,6 +89,29 @@ class Home:
     def ledger(self):
         return b"".join(path.read_bytes() for path in sorted((self.path / "audit").glob("log-*.jsonl")))
 
+    def judged(self):
+        """How many answers in the spool were valid by the schemas that are shipped, by action; one that is not is an error."""
+        schemas = {}
+
+        def check(name, value):
+            if name not in schemas:
+                schemas[name] = Draft202012Validator(json.loads((ROOT / f"examples/schemas/{name}.json").read_text()))
+            faults = [f"{fault.json_path}: {fault.message}" for fault in schemas[name].iter_errors(value)]
+            assert not faults, (name, value, faults)
+
+        lines = [json.loads(line) for line in self.ledger().splitlines()]
+        actions = {line["id"]: line["action"] for line in lines if "action" in line and "id" in line}
+        counts = {}
+        for path in (self.path / "spool/out").rglob("*.json"):
+            answer = json.loads(path.read_text())
+            if "auditRef" in answer:
+                check("answer", answer)
+                action = actions.get(answer["auditRef"])
+                if action is not None and "data" in answer:
+                    check(f"{action}.answer", answer["data"])
+                    counts[action] = counts.get(action, 0) + 1
+        return counts
+
     def arguments(self, name, *more):
         wait = [] if "--wait" in more else ["--wait", "30"]
         return ["--home", str(self.path), "--as", name, "--key", str(self.keys[name]), *wait, *more]

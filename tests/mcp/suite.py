@@ -113,6 +113,15 @@ async def the_same_id_is_done_once(home):
         other = await call("submit_order", request_id="once", **order(0.02))
         assert other["refused"]["code"] == "REQUEST_ID_CONFLICT", other
         assert sum(row["role"] == "entry" for row in (await call("orders"))["data"]["Orders"]) == 1
+        # What was refused under the id takes no place from what stands.
+        assert (await call("submit_order", request_id="once", **order(0.01)))["data"] == first["data"]
+    # Another run of the program signs anew: the gate refuses that, and what stands is told beside it, not as the answer.
+    async with home.session() as call:
+        anew = await call("submit_order", request_id="once", **order(0.01))
+        assert (anew["status"], anew["refused"]["code"]) == ("error", "REQUEST_ID_CONFLICT"), anew
+        assert anew["earlier"]["audit_ref"] == first["audit_ref"] and anew["earlier"]["status"] == "success", anew
+        assert "it may be done already" in anew.text and "what stands under this id" in anew.text, anew.text
+        assert sum(row["role"] == "entry" for row in (await call("orders"))["data"]["Orders"]) == 1
         await call("cancel_order", order_id=first["data"]["Accepted"]["order_id"])
 
 
@@ -130,6 +139,11 @@ async def actions_that_leave_the_machine(home):
         held = await call("submit_action", action="email.draft", payload={**mail, "body": "x" * 1_000_001})
         assert held["status"] == "requires_approval" and not held.is_error and "person" in held.text, held
         assert held["refused"]["code"] == "HELD"
+
+
+async def answers_are_valid_by_the_shipped_schemas(home):
+    counts = home.judged()
+    assert sum(counts.values()) > 40 and len(counts) > 15, counts
 
 
 async def rates_say_when_to_come_again(home):
@@ -173,16 +187,21 @@ def task(id, parent=None):
     return {"tenant_id": "research", "surface_id": "agents", "policy_profile_id": "default", "payload_kind": "lease",
             "payload": {"capability": "search"},
             "causality": {"root_task_id": "t-1", "parent_task_id": parent, "spawn_depth": 0 if parent is None else 1,
-                          "recursion_budget": 5, "caused_by_receipt_id": None, "capability": "search"}}
+                          "recursion_budget_remaining": 5, "caused_by_receipt_id": None, "capability_id": "search"}}
 
 
 async def admitting(home):
     async with home.session() as call:
         assert (await call("interrogate.health"))["status"] == "success"
-        told = {}
-        for tool in ["check", "evaluate", "admit"]:
-            told[tool] = await call(f"interrogate.{tool}", envelope=task("t-1"))
-            assert "receipt" in json.dumps(told[tool]), told[tool]
+        for tool in ["check", "evaluate"]:
+            told = await call(f"interrogate.{tool}", envelope=task("t-1"))
+            assert (told["status"], told["data"]["decision"]) == ("success", "allow"), told
+        # The tree has its root: another one is refused, and the failed check says so; its child is admitted.
+        twice = await call("interrogate.admit", envelope=task("t-1"))
+        assert [row["check"] for row in twice["refused"]["failed_checks"]] == ["task_exists"], twice
+        assert "task_exists" in twice.text and twice["data"]["receipt"]["decision"] == "deny"
+        child = await call("interrogate.admit", request_id="t-2", envelope=task("t-1", parent="t-1"))
+        assert (child["status"], child["data"]["receipt"]["parent_task_id"]) == ("success", "t-1"), child
         assert (await call("interrogate.cache_clear"))["status"] == "success"
         assert "status" in await call("interrogate.cache_invalidate", policy_profile_id="default")
         assert (await call("interrogate.evaluate", envelope={}))["refused"]["code"], "no envelope"
@@ -221,6 +240,9 @@ async def resources(home):
         assert not any("state" in uri or "log-" in uri for uri in listed)
         text = (await call.session.read_resource("spoolgate:///rules/safety.yaml")).contents[0].text
         assert text == (home.path / "rules/safety.yaml").read_text()
+        types = {str(item.uri): item.mimeType for item in (await call.session.list_resources()).resources}
+        for uri in types:
+            assert (await call.session.read_resource(uri)).contents[0].mimeType == types[uri], uri
         head = (await call.session.read_resource("spoolgate:///audit/checkpoint")).contents[0].text
         assert head.count("\n") >= 3
         for uri in ["spoolgate:///state/keyring.db", "spoolgate:///rules/none.yaml", "file:///etc/passwd",
@@ -325,6 +347,26 @@ async def both_handshakes(home):
         assert "error" in json.loads(refused), refused
 
 
+async def strays_end_nothing(home):
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "lines", "version": "1"}}
+    with Lines(home) as lines:
+        for stray in [{"method": "notifications/initialized"}, {"method": "notifications/cancelled", "params": {"requestId": 7}},
+                      {"id": 1, "result": {}}, {"id": 1, "error": {"code": 1, "message": "x"}}]:
+            lines.say({"jsonrpc": "2.0", **stray})
+        wrong = lines.ask({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {**begin, "protocolVersion": None}})
+        assert wrong["error"]["code"] == -32602, wrong
+        lines.say({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        lines.handshake()
+        # Whoever asks under an id that cannot be answered hears that, and so does one with the wrong params.
+        for id in [None, True, {}, 2**70]:
+            assert lines.ask({"jsonrpc": "2.0", "id": id, "method": "ping"})["error"]["code"] == -32600, id
+        assert lines.ask([{"jsonrpc": "2.0", "id": 3, "method": "ping"}])["error"]["code"] == -32600
+        for method, code in [("resources/read", -32602), ("prompts/list", -32601), ("no/such", -32601)]:
+            answer = lines.ask({"jsonrpc": "2.0", "id": 4, "method": method, "params": {"uri": 7}})
+            assert (answer["error"]["code"], answer["id"]) == (code, 4) and method in answer["error"]["message"], answer
+        assert lines.ask({"jsonrpc": "2.0", "id": 5, "method": "ping"})["result"] == {}
+
+
 async def a_pipe_that_is_closed_has_its_answers(home):
     said = [
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
@@ -422,6 +464,8 @@ async def without_a_gate(home):
         assert waits["status"] == "open" and "has no answer yet" in waits.text
         again = await call("submit_order", request_id="late", **order(0.01))
         assert again["status"] == "unknown"
+        other = await call("submit_order", request_id="late", **order(0.02))
+        assert (other["status"], other["refused"]["code"]) == ("not_sent", "REQUEST_ID_CONFLICT"), other
         waiting = {path.read_bytes() for path in (home.path / "spool/in").glob("late*.json")}
         assert len(waiting) == 1, "other bytes were sent under the same id"
         home.start()
@@ -466,9 +510,9 @@ async def through_the_socket(home):
 SHARED = [
     tools_are_these_and_no_others, looking, a_model_corrects_itself, checking_does_nothing, the_same_id_is_done_once,
     actions_that_leave_the_machine, controlling, proposing, admitting, a_case_before_the_council, resources,
-    hostile_arguments, numbers_keep_their_digits_both_ways, both_handshakes, a_pipe_that_is_closed_has_its_answers,
+    hostile_arguments, numbers_keep_their_digits_both_ways, both_handshakes, strays_end_nothing, a_pipe_that_is_closed_has_its_answers,
     only_allowed_tools, an_agent_with_a_spool_of_its_own, wrong_beginnings, nothing_else_of_the_home_is_opened,
-    rates_say_when_to_come_again,
+    rates_say_when_to_come_again, answers_are_valid_by_the_shipped_schemas,
 ]
 ALONE = [without_a_gate, through_the_socket]
 

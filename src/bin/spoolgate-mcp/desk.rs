@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use spoolgate::agent::{self, AskError, Door};
+use spoolgate::agent::{self, Door};
+use spoolgate::gate::check;
 use spoolgate::gate::prepare::Authentic;
-use spoolgate::wire::answer::{Answer, AnswerStatus};
+use spoolgate::wire::answer::Answer;
+use spoolgate::wire::code::Code;
 use spoolgate::wire::envelope::Envelope;
 use spoolgate::wire::ids::{Principal, RequestId};
 use spoolgate::wire::json;
@@ -19,7 +21,7 @@ use super::arguments::{Arguments, Inner};
 use super::explain;
 use super::raw::{Members, object, quoted};
 use super::resources::Shelf;
-use super::told::Told;
+use super::told::{Refused, Told};
 use super::tools::{self, Does, Tool};
 
 /// How many requests are remembered, so that the same call under the same id sends the same bytes.
@@ -33,6 +35,14 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 struct Sent {
     request: Envelope,
     answer: Option<Answer>,
+}
+
+impl Sent {
+    /// Whether its id is free again: what is sent again much later under it would be stale, and is signed anew.
+    fn left_its_id(&self) -> bool {
+        let code = self.answer.as_ref().and_then(|answer| answer.error.as_ref()).map(|error| error.code);
+        code.is_some_and(|code| code.is_for_later() || code.stands_aside())
+    }
 }
 
 /// Who signs, and the way to the gate.
@@ -91,12 +101,14 @@ impl Desk {
         };
         let malformed = |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
         match tool.does {
-            Does::Ask(action) => self.ask(action, &read).told(),
+            Does::Ask(action) => self.told_of(self.ask(action, &read)),
             Does::Outgoing => match Inner::read(&read.payload, &spoolgate::rules::gateway::ACTIONS) {
-                Ok(inner) => self.ask(inner.action, &Arguments { payload: inner.payload, ..read }).told(),
+                Ok(inner) => {
+                    self.told_of(self.ask(inner.action, &Arguments { payload: inner.payload, ..read }))
+                }
                 Err(why) => malformed(why),
             },
-            Does::Check => match Inner::read(&read.payload, &tools::checked()) {
+            Does::Check => match Inner::read(&read.payload, &check::checked().collect::<Vec<_>>()) {
                 Ok(inner) => self.check(&inner),
                 Err(why) => malformed(why),
             },
@@ -125,48 +137,68 @@ impl Desk {
             let id = request.id.to_string();
             return told(Told::refused_here(refusal.code.name(), refusal.message, Some(id)));
         }
-        self.send(request)
+        let id = request.id.to_string();
+        // What changes nothing is done twice without harm, and nobody can name its id.
+        if tools::is_query(action) {
+            return self.send(request, false);
+        }
+        match self.reserve(request) {
+            Some((request, is_first)) => self.send(request, is_first),
+            None => {
+                let why = format!(
+                    "another request was sent under id `{id}` before, and that stands; `explain` tells what was decided on it. {}",
+                    Code::RequestIdConflict.remedy()
+                );
+                told(Told::refused_here(Code::RequestIdConflict.name(), why, Some(id)))
+            }
+        }
     }
 
-    /// The request of this call: the bytes that were sent under this id before, if they say the same and may have been
-    /// decided.
+    /// The request of this call.
     fn signed(&self, action: &str, asked: &Arguments, id: Option<&str>) -> Result<Envelope, String> {
         // INVARIANT: the key signs nothing that the table of tools does not name.
         if !tools::is_signed(action) {
             return Err(format!("no tool signs `{action}`"));
         }
-        let known = self.sent().iter().find(|sent| Some(sent.request.id.as_str()) == id).and_then(|sent| {
-            let is_same = sent.request.action == action
-                && sent.request.payload == asked.payload
-                && sent.request.causality == asked.causality;
-            // A rate limit uses up no id, and what is sent again much later would be stale.
-            let is_for_later =
-                sent.answer.as_ref().is_some_and(|answer| answer.status == AnswerStatus::RateLimited);
-            (is_same && !is_for_later).then(|| sent.request.clone())
-        });
-        match known {
-            Some(request) => Ok(request),
-            None => {
-                let causality = asked.causality.as_deref();
-                agent::sign(&self.key, &self.principal, action, &asked.payload, causality, id, None)
-                    .map_err(|error| error.to_string())
-            }
-        }
+        let causality = asked.causality.as_deref();
+        agent::sign(&self.key, &self.principal, action, &asked.payload, causality, id, None)
+            .map_err(|error| error.to_string())
     }
 
-    fn send(&self, request: Envelope) -> Outcome {
+    /// Takes the id of a request before it is sent, and gives what is to be sent: the bytes that were sent under this id before,
+    /// if they say the same, or its own with true. None if they say something else: two questions of one id would wait for the
+    /// same answer file, and the answer to the one must never be told as that to the other.
+    fn reserve(&self, request: Envelope) -> Option<(Envelope, bool)> {
+        let mut sent = self.sent();
+        if let Some(known) = sent.iter().find(|sent| sent.request.id == request.id && !sent.left_its_id()) {
+            let is_same = known.request.action == request.action
+                && known.request.payload == request.payload
+                && known.request.causality == request.causality;
+            return is_same.then(|| (known.request.clone(), false));
+        }
+        sent.retain(|known| known.request.id != request.id);
+        sent.push_back(Sent { request: request.clone(), answer: None });
+        keep_few(&mut sent);
+        Some((request, true))
+    }
+
+    /// Sends a request; `is_first` if nothing was sent under its id before, so that it is free again where nothing goes out.
+    fn send(&self, request: Envelope, is_first: bool) -> Outcome {
         let asked = self.door.ask(&request, self.wait);
         let id = request.id.to_string();
         match asked {
             Ok(answer) => {
-                self.remember(request, Some(answer.clone()));
-                Outcome::Answered(Box::new(answer))
+                self.remember(&request, &answer);
+                // What could not be read as a request is answered without an id.
+                Outcome::Answered(Box::new(Answer { request_id: id, ..answer }))
             }
             Err(error) if error.may_be_decided() => {
-                self.remember(request, None);
-                let note = format!(
-                    "call again with the same arguments and the id `{id}`: this program sends the same bytes then. Or call `explain` with that id later"
-                );
+                let note = match tools::is_query(&request.action) {
+                    true => "it changes nothing: call again".to_owned(),
+                    false => format!(
+                        "call again with the same arguments and the id `{id}`: this program sends the same bytes then. Or call `explain` with that id later"
+                    ),
+                };
                 told(Told {
                     status: "unknown",
                     request_id: Some(id),
@@ -175,38 +207,45 @@ impl Desk {
                     ..Told::default()
                 })
             }
-            Err(error @ (AskError::NotInSpool { .. } | AskError::NotThroughSocket { .. })) => told(Told {
-                status: "not_sent",
-                request_id: Some(id),
-                words: error.to_string(),
-                note: Some("nothing was sent; a person has to look at the gate".to_owned()),
-                ..Told::default()
-            }),
-            Err(error) => told(Told {
-                status: "unknown",
-                request_id: Some(id),
-                words: error.to_string(),
-                ..Told::default()
-            }),
+            Err(error) => {
+                if is_first {
+                    self.sent().retain(|known| known.request.id != request.id);
+                }
+                told(Told {
+                    status: "not_sent",
+                    request_id: Some(id),
+                    words: error.to_string(),
+                    note: Some("nothing was sent; a person has to look at the gate".to_owned()),
+                    ..Told::default()
+                })
+            }
         }
     }
 
-    fn remember(&self, request: Envelope, answer: Option<Answer>) {
+    fn remember(&self, request: &Envelope, answer: &Answer) {
         let mut sent = self.sent();
-        sent.retain(|known| known.request.id != request.id);
-        sent.push_back(Sent { request, answer });
-        let size = |sent: &Sent| {
-            let data = sent
-                .answer
-                .as_ref()
-                .and_then(|answer| answer.data.as_ref())
-                .map_or(0, |data| data.get().len());
-            sent.request.payload.len().saturating_add(data)
-        };
-        let mut bytes: usize = sent.iter().map(size).sum();
-        while sent.len() > REMEMBERED_MAX || (bytes > REMEMBERED_BYTES_MAX && sent.len() > 1) {
-            bytes = bytes.saturating_sub(sent.pop_front().as_ref().map_or(0, size));
+        if let Some(known) = sent.iter_mut().find(|known| known.request.id == request.id) {
+            known.answer = Some(answer.clone());
         }
+        keep_few(&mut sent);
+    }
+
+    /// The result of a request. Where its id was used before, what stands under it is told beside the refusal: whoever takes a
+    /// fresh id instead does twice what was done already.
+    fn told_of(&self, outcome: Outcome) -> Told {
+        let mut told = outcome.told();
+        let is_conflict = |refused: &Refused| refused.code == Code::RequestIdConflict.name();
+        if told.status != "error" || !told.refused.as_ref().is_some_and(is_conflict) {
+            return told;
+        }
+        told.note = Some("a request under this id was sent before, perhaps this very one by an earlier run of this program. Look what was decided (`explain` with this id, `orders`, `fills`) before anything is sent under a fresh id: it may be done already".to_owned());
+        let id = told.request_id.as_deref().and_then(|id| RequestId::parse(id).ok());
+        let stands = id.and_then(|id| self.answer_to(&id)).map(|answer| Told::of(&answer));
+        if let Some(stands) = stands.filter(|stands| stands.audit_ref != told.audit_ref) {
+            told.words = format!("{}\nwhat stands under this id: {}", told.words, stands.words);
+            told.more.push(("earlier", stands.json()));
+        }
+        told
     }
 
     /// Asks what would become of a request.
@@ -260,6 +299,18 @@ impl Desk {
             }
             Err(error) => unreadable(format!("`{}`: {error}", path.display())),
         }
+    }
+}
+
+/// Forgets the oldest requests beyond what is remembered.
+fn keep_few(sent: &mut VecDeque<Sent>) {
+    let size = |sent: &Sent| {
+        let data = sent.answer.as_ref().and_then(|answer| answer.data.as_ref());
+        sent.request.payload.len().saturating_add(data.map_or(0, |data| data.get().len()))
+    };
+    let mut bytes: usize = sent.iter().map(size).sum();
+    while sent.len() > REMEMBERED_MAX || (bytes > REMEMBERED_BYTES_MAX && sent.len() > 1) {
+        bytes = bytes.saturating_sub(sent.pop_front().as_ref().map_or(0, size));
     }
 }
 

@@ -36,11 +36,22 @@ pub fn incoming(line: &[u8]) -> Incoming {
         return Incoming::Fault(None);
     }
     let Some(frame) = Members::of(text) else {
+        if serde_json::from_str::<Vec<IgnoredAny>>(text).is_ok() {
+            return fault(
+                ErrorCode::INVALID_REQUEST,
+                "batches are not taken: send each message as a line",
+                None,
+            );
+        }
         let what =
             "the message is not one JSON object: NaN and Infinity are no JSON, and no name may stand twice";
         return fault(ErrorCode::PARSE_ERROR, what, id_before_the_fault(text));
     };
     let id = frame.get("id").and_then(read_id);
+    if id.is_none() && frame.get("id").is_some() && frame.get("method").is_some() {
+        let what = "the `id` of a request is a text, or a whole number of 64 bits";
+        return fault(ErrorCode::INVALID_REQUEST, what, None);
+    }
     let is_call = frame.string("method").as_deref() == Some("tools/call");
     let rewritten = is_call.then(|| with_raw_arguments(&frame));
     if matches!(rewritten, Some(None)) {
@@ -215,7 +226,13 @@ mod tests {
             (r#"{"method":"tools/call","params":NaN,"id":7}"#, Value::Null, -32700),
             (r#"{"id":7,"id":8,"params":NaN}"#, Value::Null, -32700),
             ("nothing", Value::Null, -32700),
-            ("[]", Value::Null, -32700),
+            ("[]", Value::Null, -32600),
+            (r#"[{"jsonrpc":"2.0","id":7,"method":"ping"}]"#, Value::Null, -32600),
+            ("[{]", Value::Null, -32700),
+            (r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#, Value::Null, -32600),
+            (r#"{"jsonrpc":"2.0","id":true,"method":"tools/call"}"#, Value::Null, -32600),
+            (r#"{"jsonrpc":"2.0","id":99999999999999999999,"method":"ping"}"#, Value::Null, -32600),
+            (r#"{"jsonrpc":"2.0","id":"\ud800","method":"ping"}"#, Value::Null, -32600),
             (
                 r#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{},"arguments":{}}}"#,
                 json!(7),

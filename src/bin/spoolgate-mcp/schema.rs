@@ -2,15 +2,17 @@
 
 use rmcp::model::JsonObject;
 use serde_json::{Map, Value, json};
-use spoolgate::gate::actions;
-use spoolgate::gate::schemas;
+use spoolgate::gate::{actions, check, schemas};
 use spoolgate::rules::gateway;
 
 use super::arguments::CAUSALITY;
-use super::tools::{Does, Tool, checked};
+use super::tools::{Does, Tool};
 
 /// Keywords that combine schemas; models' interfaces refuse them at the top.
 const COMBINED: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+
+/// Names of requests, but for two endings that belong to the gate.
+const ID: &str = "^[0-9A-Za-z][0-9A-Za-z._:-]{0,127}$";
 
 fn an_object(value: Value) -> JsonObject {
     match value {
@@ -24,16 +26,16 @@ pub fn input(tool: &Tool) -> JsonObject {
     let mut schema = match tool.does {
         Does::Ask(action) => of_payload(action),
         Does::Outgoing => with_action(&gateway::ACTIONS),
-        Does::Check => with_action(&checked()),
+        Does::Check => with_action(&check::checked().collect::<Vec<_>>()),
         Does::Explain => an_object(json!({
             "type": "object",
-            "properties": {"request_id": {"type": "string", "description": "the id of a request of yours"}},
+            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the id of a request of yours"}},
             "required": ["request_id"],
             "additionalProperties": false,
         })),
         Does::CouncilDecision => an_object(json!({
             "type": "object",
-            "properties": {"request_id": {"type": "string", "description": "the name of the case"}},
+            "properties": {"request_id": {"type": "string", "pattern": ID, "description": "the name of the case"}},
             "required": ["request_id"],
             "additionalProperties": false,
         })),
@@ -45,10 +47,7 @@ pub fn input(tool: &Tool) -> JsonObject {
     let own = schema.entry("properties").or_insert_with(|| json!({}));
     if let (Some(properties), Some(member)) = (own.as_object_mut(), tool.id_member) {
         let about = "an id of your own for this request, used once: the same call under the same id is done once, whatever is lost on the way. Absent: a random one";
-        properties.insert(
-            member.to_owned(),
-            json!({"type": "string", "pattern": "^[0-9A-Za-z][0-9A-Za-z._:-]{0,127}$", "description": about}),
-        );
+        properties.insert(member.to_owned(), json!({"type": "string", "pattern": ID, "description": about}));
         let about = "the task that asks and what caused it, where admission is required";
         properties.insert(CAUSALITY.to_owned(), json!({"type": "object", "description": about}));
     }
@@ -140,6 +139,10 @@ pub fn output() -> JsonObject {
             "decision": {"type": "string", "description": "of what is explained: its status"},
             "needs": {"type": "array", "items": {"type": "string"}, "description": "what to send instead"},
             "order": {"type": "object", "description": "what became of the order"},
+            "earlier": {
+                "type": "object",
+                "description": "with REQUEST_ID_CONFLICT: the result that stands under this id; what it was asked is not known here, it may have been something else",
+            },
         },
         "required": ["status"],
     }))

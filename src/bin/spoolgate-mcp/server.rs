@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use rmcp::ServerHandler;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ErrorData, Implementation,
-    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams,
-    ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ServerCapabilities, ServerConfig,
-    Tool as Listed, ToolAnnotations,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Value, json};
@@ -34,6 +34,21 @@ impl Server {
     pub fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
         Server { tools: Arc::new(tools), desk: Arc::new(desk) }
     }
+}
+
+/// Methods whose params the SDK reads.
+const METHODS: [&str; 7] = [
+    "initialize",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+];
+
+fn mime_of(path: &str) -> &'static str {
+    if path.ends_with(".yaml") { "application/yaml" } else { "text/plain" }
 }
 
 fn listed(tool: &Tool) -> Listed {
@@ -102,7 +117,7 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let resource = |item: Item| {
-            let mime = if item.path.ends_with(".yaml") { "application/yaml" } else { "text/plain" };
+            let mime = mime_of(&item.path);
             Resource::new(item.uri, item.path).with_mime_type(mime)
         };
         let items = self.desk.shelf().list();
@@ -121,6 +136,25 @@ impl ServerHandler for Server {
             }
             _ => ErrorData::internal_error(error.to_string(), None),
         })?;
-        Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
+        let mime = mime_of(&request.uri);
+        let contents = ResourceContents::text(text, request.uri).with_mime_type(mime);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    /// What the SDK takes for none of its requests: a method that is not there, or params that are not those of the method.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.escape_debug().take(128).collect();
+        Err(match METHODS.contains(&request.method.as_str()) {
+            true => ErrorData::invalid_params(format!("these are no params of `{method}`"), None),
+            false => ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("there is no method `{method}` here"),
+                None,
+            ),
+        })
     }
 }

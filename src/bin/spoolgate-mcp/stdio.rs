@@ -101,18 +101,25 @@ fn read_lines(input: &mut impl BufRead, bytes_max: usize, mut take: impl FnMut(L
 }
 
 impl Stdio {
-    /// What the transport itself has to do with a message.
-    fn noticed(&self, message: &RxJsonRpcMessage<RoleServer>) {
+    /// Whether a message is for the SDK, with what the transport itself has to do with it. Requests are, and that one of them is
+    /// called off; the rest says nothing to a server that asks its client nothing, and the SDK would end over it where no
+    /// request came before.
+    fn is_to_be_heard(&self, message: &RxJsonRpcMessage<RoleServer>) -> bool {
         match message {
             JsonRpcMessage::Request(request) => {
                 self.open.ids().insert(request.id.clone());
+                true
             }
-            JsonRpcMessage::Notification(notification) => {
-                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification {
-                    cancelled.params.request_id.iter().for_each(|id| self.open.ended(id));
+            JsonRpcMessage::Notification(notification) => match &notification.notification {
+                ClientNotification::CancelledNotification(cancelled) => {
+                    let id = cancelled.params.request_id.as_ref();
+                    let is_open = id.is_some_and(|id| self.open.ids().contains(id));
+                    id.iter().for_each(|id| self.open.ended(id));
+                    is_open
                 }
-            }
-            _ => {}
+                _ => false,
+            },
+            _ => false,
         }
     }
 }
@@ -153,8 +160,9 @@ impl Transport<RoleServer> for Stdio {
             match self.lines.recv().await {
                 Some(Line::Whole(line)) => match frame::incoming(&line) {
                     Incoming::Message(message) => {
-                        self.noticed(&message);
-                        return Some(*message);
+                        if self.is_to_be_heard(&message) {
+                            return Some(*message);
+                        }
                     }
                     Incoming::Fault(answer) => self.unsaid = answer,
                 },

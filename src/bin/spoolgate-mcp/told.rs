@@ -2,6 +2,7 @@
 
 use spoolgate::wire::amount::Amount;
 use spoolgate::wire::answer::{Answer, AnswerStatus};
+use spoolgate::wire::code::Code;
 use spoolgate::wire::json;
 use spoolgate::wire::orders::{CheckResult, Headroom};
 
@@ -155,13 +156,14 @@ fn parts(body: &Body<'_>) -> Parts {
     let minified = body.data.map(|data| json::minify(data).into_owned());
     let members = minified.as_deref().and_then(Members::of);
     let rejected = members.as_ref().and_then(|data| Members::of(data.text("Rejected")?));
+    // Admission tells all rows in one list.
+    let rows = rejected.as_ref().and_then(|rejected| rejected.text("checks_failed"));
+    let rows = rows.or_else(|| members.as_ref()?.text("checks"));
+    let rows = rows.and_then(|rows| serde_json::from_str::<Vec<CheckResult>>(rows).ok()).unwrap_or_default();
     let refused = body.code.as_ref().map(|code| Refused {
         code: code.clone(),
-        message: body.message.clone().unwrap_or_default(),
-        failed: rejected
-            .as_ref()
-            .and_then(|rejected| serde_json::from_str(rejected.text("checks_failed")?).ok())
-            .unwrap_or_default(),
+        message: body.message.as_deref().map(in_place).unwrap_or_default(),
+        failed: rows.into_iter().filter(|row| !row.passed).collect(),
         headroom: rejected
             .as_ref()
             .and_then(|rejected| serde_json::from_str(rejected.text("headroom")?).ok()),
@@ -176,6 +178,19 @@ fn parts(body: &Body<'_>) -> Parts {
     };
     let retry_after_ms = members.as_ref().and_then(|data| data.text("retryAfterMs")).map(str::to_owned);
     Parts { data, refused, retry_after_ms }
+}
+
+/// Where an answer has its failed checks.
+const THEIR_PLACE: &str = "data.Rejected.checks_failed";
+
+/// A message of the gate that ends with where the answer has its failed checks, with where the result has them.
+fn in_place(message: &str) -> String {
+    let remedies = Code::ALL.iter().map(|code| code.remedy()).filter(|remedy| remedy.contains(THEIR_PLACE));
+    let found = remedies.filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy))).next();
+    match found {
+        Some((what, remedy)) => format!("{what}{}", remedy.replace(THEIR_PLACE, "failed_checks")),
+        None => message.to_owned(),
+    }
 }
 
 /// An accepted order without the some forty rows that passed and have nothing to say.
@@ -326,7 +341,7 @@ mod tests {
 
     use super::*;
 
-    const REJECTED: &str = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{"Rejected":{"checks_failed":[{"check_name":"max_order_value","passed":false,"value":"2034.783","limit":"1000","source":"safety.yaml","unit":"usd","reason":"too much"}],"checks_passed":[],"headroom":{"max_size":"0.0368","binding_check":"max_single_position"}}},"error":{"code":"CHECKS_FAILED","message":"no; see data"},"auditRef":"13"}"#;
+    const REJECTED: &str = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{"Rejected":{"checks_failed":[{"check_name":"max_order_value","passed":false,"value":"2034.783","limit":"1000","source":"safety.yaml","unit":"usd","reason":"too much"}],"checks_passed":[],"headroom":{"max_size":"0.0368","binding_check":"max_single_position"}}},"error":{"code":"CHECKS_FAILED","message":"no; see data.Rejected.checks_failed and headroom"},"auditRef":"13"}"#;
 
     #[test]
     fn a_refusal_says_what_failed_and_what_would_pass() {
@@ -335,6 +350,7 @@ mod tests {
         let json: Value = serde_json::from_str(&told.json()).unwrap();
         assert_eq!(json["refused"]["failed_checks"][0]["measured"], "2034.783");
         assert_eq!(json["refused"]["headroom"]["max_size"], "0.0368");
+        assert_eq!(json["refused"]["message"], "no; see failed_checks and headroom");
         assert_eq!((json.get("data"), &json["audit_ref"]), (None, &Value::from("13")));
         let text = told.text();
         for part in
@@ -342,6 +358,26 @@ mod tests {
         {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn what_failed_among_all_checks_is_told_as_failed() {
+        let row = |name: &str, passed: bool| {
+            format!(
+                r#"{{"check_name":"{name}","passed":{passed},"value":"3","limit":"2","source":"s","unit":"count","reason":"r"}}"#
+            )
+        };
+        let answer = format!(
+            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{{"decision":"deny","checks":[{},{}]}},"error":{{"code":"ADMISSION_DENIED","message":"no"}},"auditRef":"9"}}"#,
+            row("domain_denied", true),
+            row("depth_exceeded", false)
+        );
+        let told = Told::of(&serde_json::from_str(&answer).unwrap());
+        let json: Value = serde_json::from_str(&told.json()).unwrap();
+        assert_eq!(json["refused"]["failed_checks"].as_array().unwrap().len(), 1);
+        assert_eq!(json["refused"]["failed_checks"][0]["check"], "depth_exceeded");
+        assert_eq!(json["data"]["checks"].as_array().unwrap().len(), 2);
+        assert!(told.text().contains("`depth_exceeded`: measured 3 count, limit 2 count"), "{}", told.text());
     }
 
     #[test]

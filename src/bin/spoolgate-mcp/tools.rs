@@ -43,9 +43,6 @@ const OTHER_ID: &str = "idempotency_id";
 /// The action of `check`.
 pub const CHECK: &str = "request.check";
 
-/// Orders that `check` asks about, besides the outgoing actions.
-const CHECKED_ORDERS: [&str; 3] = ["order.submit", "order.cancel", "order.tighten_stop"];
-
 const fn query(name: &'static str, does: Does, title: &'static str, description: &'static str) -> Tool {
     Tool { name, does, title, description, id_member: None, is_query: true }
 }
@@ -190,9 +187,9 @@ pub fn find(name: &str) -> Option<&'static Tool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-/// Actions that `check` may ask about.
-pub fn checked() -> Vec<&'static str> {
-    CHECKED_ORDERS.into_iter().chain(gateway::ACTIONS).collect()
+/// Whether requests of this action change nothing.
+pub fn is_query(action: &str) -> bool {
+    TOOLS.iter().any(|tool| tool.is_query && tool.actions().contains(&action))
 }
 
 /// Whether requests of this action are ever signed here.
