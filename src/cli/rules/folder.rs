@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use spoolgate::ledger::segment;
 use spoolgate::rules::lint::{self, File, Read};
 use spoolgate::rules::load::{self, CASES, FoundFile};
 use spoolgate::rules::{Bundle, Rulebook, RulebookError};
@@ -68,7 +69,7 @@ impl Folder {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The whole rulebook, where there is a `rules/safety.yaml`.
+    /// The whole rulebook, where the folder is meant to hold one: a folder of rules and sets alone has no limits.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         let bundle = match &self.home {
             Some(home) => load::load(home),
@@ -77,9 +78,11 @@ impl Folder {
                 Ok(Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() })
             }
         };
-        self.texts
-            .contains_key("rules/safety.yaml")
-            .then(|| bundle.and_then(|bundle| Rulebook::compile(&bundle)))
+        // What was meant as a home and lacks its limits is the worst fault of all, and not a home without faults.
+        let parts = ["rules/core/", "rules/active/", "rules/sets/", "rules/tests/", "council/"];
+        let is_whole = self.texts.keys().any(|path| !parts.iter().any(|part| path.starts_with(part)))
+            || self.home.as_ref().is_some_and(|home| segment::is_log(&home.join(segment::AUDIT_DIR)));
+        is_whole.then(|| bundle.and_then(|bundle| Rulebook::compile(&bundle)))
     }
 
     /// The fault with its file as people find it.
