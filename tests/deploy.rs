@@ -503,6 +503,7 @@ fn what_was_left_and_what_is_lent_is_found() {
     let home = sound.home();
     let token = sound.dir.path().join("token");
     fs::write(&token, "secret").unwrap();
+    mode(token.clone(), 0o600);
     succeed(&home, &["services", "add", "bank", "api.bank.example", "--method", "GET"]);
     succeed(&home, &["services", "credential", "set", "bank", "--from", token.to_str().unwrap()]);
     sound.give_away();
@@ -540,7 +541,7 @@ fn what_was_left_and_what_is_lent_is_found() {
         let roots = told("owner");
         let places: BTreeSet<&str> = roots.iter().map(|found| found.place.as_str()).collect();
         assert!(
-            places.contains("state") && roots.iter().all(|found| found.level == Level::Error),
+            places.contains("audit") && roots.iter().all(|found| found.level == Level::Error),
             "{roots:?}"
         );
         for remedy in roots.iter().filter_map(|found| found.remedy.as_deref()) {

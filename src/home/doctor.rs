@@ -618,6 +618,9 @@ impl Looking {
                     remedy,
                 );
             }
+            // That no ledger is read through a link is said of the link.
+            Err(_) if machine::owned(&home.join(segment::AUDIT_DIR)).is_ok_and(|it| it.kind.is_symlink()) => {
+            }
             Err(error) => {
                 let remedy = Some(self.command("audit verify"));
                 self.error("ledger", Path::new("audit"), &format!("cannot be read: {error}"), remedy);
