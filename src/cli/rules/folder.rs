@@ -69,20 +69,29 @@ impl Folder {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The whole rulebook, where the folder is meant to hold one: a folder of rules and sets alone has no limits.
+    /// The whole rulebook, where there is a `rules/safety.yaml`.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
-        let bundle = match &self.home {
-            Some(home) => load::load(home),
-            None => {
-                let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
-                Ok(Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() })
-            }
-        };
-        // What was meant as a home and lacks its limits is the worst fault of all, and not a home without faults.
+        self.texts.contains_key("rules/safety.yaml").then(|| self.compiled())
+    }
+
+    /// The whole rulebook, where the folder is meant to hold one: rules and sets alone have no limits. What was meant as
+    /// a home and lacks its limits refuses every entry, and is no home without fault.
+    pub fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         let parts = ["rules/core/", "rules/active/", "rules/sets/", "rules/tests/", "council/"];
         let is_whole = self.texts.keys().any(|path| !parts.iter().any(|part| path.starts_with(part)))
             || self.home.as_ref().is_some_and(|home| segment::is_log(&home.join(segment::AUDIT_DIR)));
-        is_whole.then(|| bundle.and_then(|bundle| Rulebook::compile(&bundle)))
+        is_whole.then(|| self.compiled())
+    }
+
+    fn compiled(&self) -> Result<Rulebook, RulebookError> {
+        let bundle = match &self.home {
+            Some(home) => load::load(home)?,
+            None => {
+                let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
+                Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() }
+            }
+        };
+        Rulebook::compile(&bundle)
     }
 
     /// The fault with its file as people find it.
