@@ -344,6 +344,14 @@ fn messages_name_what_where_and_what_to_do() {
     let none = spoolgate(&home, &["--format", "json", "council", "show", "nobody"]);
     let said: serde_json::Value = serde_json::from_str(&err(&none)).unwrap();
     assert_eq!(said["error"]["exit"], 2);
+    fs::remove_file(home.join("audit/checkpoint")).unwrap();
+    let done = spoolgate(&home, &["audit", "prove", "1"]);
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(
+        err(&done).contains("`checkpoint`: is not") && err(&done).contains("next start"),
+        "{}",
+        show(&done)
+    );
     // Whoever makes a home of a folder that holds other things learns what that means.
     let full = scratch.beside("full");
     fs::create_dir(&full).unwrap();
@@ -371,6 +379,12 @@ fn what_lies_where_a_folder_belongs_is_named() {
         fs::remove_file(&path).unwrap();
         fs::rename(&aside, &path).unwrap();
     }
+    // A disk that is full: files of no bytes are all that this process may write.
+    let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
+    let fresh = scratch.beside("fresh");
+    let done = Command::new("sh").args(["-c", full, PROGRAM, fresh.to_str().unwrap()]).output().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(err(&done).contains("/rules/safety.yaml`"), "{}", show(&done));
     fs::rename(home.join("state"), home.join("aside")).unwrap();
     let done = spoolgate(&home, &["run", "--until-idle"]);
     assert!(err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"), "{}", show(&done));

@@ -181,7 +181,9 @@ pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
             })?;
         }
         match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
-            Ok(mut file) => file.write_all(text.as_bytes())?,
+            Ok(mut file) => {
+                file.write_all(text.as_bytes()).map_err(|source| HomeError::disk(&path, source))?;
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
         }

@@ -89,7 +89,7 @@ pub enum HomeError {
     #[error("a stored answer cannot be made again: {0}")]
     AnswerLost(String),
     /// The disk, outside the ledger.
-    #[error("`{path}`: {source}")]
+    #[error("`{path}`: {source}{}", way_out(source))]
     Disk {
         /// Where.
         path: PathBuf,
@@ -115,6 +115,16 @@ pub enum HomeError {
         "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, or name another with --person"
     )]
     NoPerson(Principal),
+}
+
+/// What to do about what the disk says, where that can be told.
+fn way_out(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, then do it again",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing, then do it again",
+        io::ErrorKind::PermissionDenied => "; do it as the user whom it belongs to",
+        _ => "",
+    }
 }
 
 impl HomeError {
