@@ -47,7 +47,7 @@ try:
         check(not later or (segment["previous"], segment["rest"]) == (ends, torn), "not what the next file says of it")
     if checkpoint.exists():
         path, number = checkpoint, 2
-        size, root = checkpoint.read_bytes().split(b"\n")[1:3]
+        size, root = (checkpoint.read_bytes().split(b"\n") + 3 * [b""])[1:3]
         check(seals.get(size) == root, "size and root are not those of a seal")
     print(f"ok: {seq} lines, {batch} batches, head {head.hex()}")
 except Exception as error:

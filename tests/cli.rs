@@ -257,7 +257,11 @@ fn there_is_a_man_page_of_every_command_and_no_other() {
     assert_eq!(found, wanted);
     for name in found {
         let page = fs::read_to_string(dir.path().join(&name)).unwrap();
-        assert!(page.contains("Examples:") && page.contains(".SH SYNOPSIS"), "{name}");
+        assert!(page.contains(".SH SYNOPSIS"), "{name}");
+        // Commands stay lines of their own, and nothing of them is left over elsewhere.
+        let examples = page.split(".SH EXAMPLES\n.nf\n").nth(1).and_then(|rest| rest.split(".fi\n").next());
+        assert!(examples.is_some_and(|lines| lines.contains("spoolgate")), "{name}: {page}");
+        assert!(!page.contains("Examples:") && !page.contains(".SH EXTRA"), "{name}: {page}");
     }
 }
 
@@ -267,6 +271,14 @@ fn completions_are_read_by_their_shells_and_offer_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let made = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
         assert!(made.status.success() && out(&made).contains("accept-rollback"), "{shell}: {}", show(&made));
+        // Where a folder is asked for, files are not offered.
+        let only_folders = match shell {
+            "bash" => "compopt -o plusdirs",
+            "zsh" => ":DIR:_files -/'",
+            "fish" => "__fish_complete_directories",
+            _ => continue,
+        };
+        assert!(out(&made).contains(only_folders), "{shell}");
     }
     let dir = scratch();
     let file = dir.path().join("completions.bash");
@@ -278,6 +290,155 @@ fn completions_are_read_by_their_shells_and_offer_commands() {
     );
     let done = Command::new("bash").args(["-c", &ask]).output().unwrap();
     assert_eq!(out(&done).trim(), "verify", "{}", show(&done));
+}
+
+/// What people mistype, mistake and misplace: what it is, where, and what to do, in one line each.
+#[test]
+fn messages_name_what_where_and_what_to_do() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let write = |name: &str, text: &str| {
+        let path = scratch.beside(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (key, empty, order) = (scratch.beside("a.key"), write("empty", ""), write("order", "{}"));
+    let key = key.to_str().unwrap();
+    succeed(&home, &["keys", "add", "prices", "--out", key]);
+    let by = ["--as", "prices", "--key", key, "--action"];
+    let sign = |file: &str, action: &str| [&["sign", file][..], &by, &[action]].concat().join("\n");
+    let cases: [(&str, i32, &[&str]); 13] = [
+        (&format!("submit\n--wait\n{order}"), 2, &["/order`", "put files before `--wait`", "--wait=60"]),
+        (
+            &format!("submit\n{order}\n--wait\n0"),
+            8,
+            &["order.json", "spoolgate watch", "may still be decided"],
+        ),
+        (&sign(&empty, "order.submit"), 2, &[&empty, "the document is empty", "one JSON object"]),
+        (&sign(key, "order.submit"), 2, &[key, "is a key file"]),
+        (&sign(&order, "order.sumbit"), 0, &["`order.sumbit`", "`order.submit` is near it"]),
+        (&sign("nowhere", "order.submit"), 2, &["`nowhere`", "standard input"]),
+        ("council\nshow\nnobody", 2, &["`nobody`", "spoolgate council list"]),
+        ("audit\nshow\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
+        ("audit\nprove\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
+        ("audit\nprove\n9999", 2, &["9999", "spoolgate audit tail"]),
+        ("audit\nverify\n--key\nx", 2, &["--key", "spoolgate init"]),
+        ("report\n--html\n-", 2, &["`-`", "report.html"]),
+        (&format!("init\n{empty}"), 2, &[&empty, "is a file", "name another"]),
+    ];
+    for (words, exit, parts) in cases {
+        let words: Vec<&str> = words.split('\n').collect();
+        let done = spoolgate(&home, &words);
+        assert_eq!(done.status.code(), Some(exit), "{words:?}: {}", show(&done));
+        for part in parts {
+            assert!(err(&done).contains(part), "{words:?} without `{part}`: {}", show(&done));
+        }
+        // The key was not repeated either.
+        let secret = fs::read_to_string(key).unwrap();
+        let secret = secret.split("\"secret\":\"").nth(1).map(|rest| &rest[..64]);
+        assert!(!show(&done).contains(secret.unwrap()), "{words:?}: {}", show(&done));
+    }
+    // Programs read one value a line, of schemas too.
+    let schema = succeed(&home, &["--format", "json", "schema", "order.submit"]);
+    assert_eq!(schema.lines().count(), 1);
+    let none = spoolgate(&home, &["--format", "json", "council", "show", "nobody"]);
+    let said: serde_json::Value = serde_json::from_str(&err(&none)).unwrap();
+    assert_eq!(said["error"]["exit"], 2);
+    fs::remove_file(home.join("audit/checkpoint")).unwrap();
+    let done = spoolgate(&home, &["audit", "prove", "1"]);
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(
+        err(&done).contains("`checkpoint`: is not") && err(&done).contains("next start"),
+        "{}",
+        show(&done)
+    );
+    // Whoever makes a home of a folder that holds other things learns what that means.
+    let full = scratch.beside("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("letters"), "").unwrap();
+    let made = succeed(&home, &["init", full.to_str().unwrap()]);
+    assert!(made.contains("not empty") && made.contains("`letters`"), "{made}");
+}
+
+/// A gate starts over folders of its own only. What lies in the place of one is named, and so is what is gone.
+#[test]
+fn what_lies_where_a_folder_belongs_is_named() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for (folder, program) in [("spool/work", "run"), ("spool/in", "run"), ("council", "halt")] {
+        let args: &[&str] =
+            if program == "run" { &["run", "--until-idle"] } else { &["halt", "set", "--reason", "x"] };
+        let path = home.join(folder);
+        let aside = home.join("aside");
+        fs::rename(&path, &aside).unwrap();
+        fs::write(&path, "").unwrap();
+        let done = spoolgate(&home, args);
+        assert_eq!(done.status.code(), Some(6), "{folder}: {}", show(&done));
+        let told = format!("`{}` is a file or a link", path.display());
+        assert!(err(&done).contains(&told) && err(&done).contains("move it away"), "{}", show(&done));
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+    // A disk that is full: files of no bytes are all that this process may write.
+    let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
+    let fresh = scratch.beside("fresh");
+    let done = Command::new("sh").args(["-c", full, PROGRAM, fresh.to_str().unwrap()]).output().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(err(&done).contains("/rules/safety.yaml`"), "{}", show(&done));
+    fs::rename(home.join("state"), home.join("aside")).unwrap();
+    let done = spoolgate(&home, &["run", "--until-idle"]);
+    assert!(err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"), "{}", show(&done));
+    assert!(!err(&done).contains("spoolgate init"), "that refuses a home with a ledger: {}", show(&done));
+}
+
+/// A home without limits refuses every entry: `rules lint` may not find it without fault.
+#[test]
+fn rules_without_their_limits_are_a_fault() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    succeed(&home, &["rules", "lint"]);
+    for all in [false, true] {
+        if all {
+            fs::remove_dir_all(home.join("rules")).unwrap();
+            fs::create_dir(home.join("rules")).unwrap();
+        } else {
+            fs::remove_file(home.join("rules/safety.yaml")).unwrap();
+        }
+        let done = spoolgate(&home, &["rules", "lint"]);
+        assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+        assert!(out(&done).contains("rules/safety.yaml: fault: missing"), "{}", show(&done));
+    }
+    // Rules alone, to be put into a home some day, have none.
+    let alone = scratch.beside("alone");
+    fs::create_dir_all(alone.join("rules/core")).unwrap();
+    succeed(&home, &["rules", "lint", alone.to_str().unwrap()]);
+}
+
+/// Lines that were cut off are not found, and their absence would look like an answer.
+#[test]
+fn a_search_in_a_ledger_without_its_end_says_so() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    succeed(&home, &["account", "deposit", "5", "--reason", "x"]);
+    let dir = scratch.beside("audit");
+    fs::create_dir(&dir).unwrap();
+    let log = "log-00000001.jsonl";
+    fs::copy(home.join("audit/checkpoint"), dir.join("checkpoint")).unwrap();
+    let text = fs::read_to_string(home.join("audit").join(log)).unwrap();
+    let dir = dir.to_str().unwrap();
+    let said = |text: &str, args: &[&str]| {
+        fs::write(Path::new(dir).join(log), text).unwrap();
+        let done = spoolgate(&home, args);
+        assert!(done.status.success(), "{args:?}: {}", show(&done));
+        err(&done)
+    };
+    let ask: [&[&str]; 3] = [&["audit", "query", dir], &["audit", "export", dir], &["audit", "tail", dir]];
+    for args in ask {
+        assert_eq!(said(&text, args), "", "{args:?}");
+        let seals: Vec<usize> = text.match_indices("\n").map(|(at, _)| at + 1).collect();
+        let cut = &text[..seals[seals.len() - 3]];
+        assert!(said(cut, args).contains("the end was cut off"), "{args:?}: {}", said(cut, args));
+    }
 }
 
 /// A watcher, ended with the test.

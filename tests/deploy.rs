@@ -347,7 +347,46 @@ type Breaks = fn(&Path);
 
 #[test]
 fn each_broken_thing_is_found_alone() {
-    let cases: [(&str, Breaks, Level, &str, &str); 17] = [
+    let cases: [(&str, Breaks, Level, &str, &str); 23] = [
+        ("scripts of everybody", |home| mode(home.join("deploy"), 0o777), Level::Error, "mode", "deploy"),
+        ("schemas of everybody", |home| mode(home.join("schemas"), 0o777), Level::Error, "mode", "schemas"),
+        (
+            "a ledger that is elsewhere",
+            |home| {
+                fs::rename(home.join("audit"), home.join("elsewhere")).unwrap();
+                symlink("elsewhere", home.join("audit")).unwrap();
+            },
+            Level::Error,
+            "link",
+            "audit",
+        ),
+        (
+            "a spool that is elsewhere",
+            |home| {
+                fs::rename(home.join("spool/in"), home.join("elsewhere")).unwrap();
+                symlink("../elsewhere", home.join("spool/in")).unwrap();
+            },
+            Level::Error,
+            "link",
+            "spool/in",
+        ),
+        (
+            "a file for a folder",
+            |home| {
+                fs::remove_dir_all(home.join("spool/out")).unwrap();
+                fs::write(home.join("spool/out"), "").unwrap();
+            },
+            Level::Error,
+            "home",
+            "spool/out",
+        ),
+        (
+            "rules without limits",
+            |home| fs::remove_file(home.join("rules/safety.yaml")).unwrap(),
+            Level::Error,
+            "rules",
+            "rules",
+        ),
         ("a state to look into", |home| mode(home.join("state"), 0o750), Level::Error, "mode", "state"),
         ("a ledger to look into", |home| mode(home.join("audit"), 0o755), Level::Error, "mode", "audit"),
         ("rules of a group", |home| mode(home.join("rules"), 0o775), Level::Error, "mode", "rules"),
@@ -444,6 +483,72 @@ fn each_broken_thing_is_found_alone() {
         let exit = if level == Level::Error { 1 } else { 0 };
         let done = spoolgate(&home, &["doctor"]);
         assert_eq!(done.status.code(), Some(exit), "{name}: {}", show(&done));
+        // What it says to do is typed as it stands, and helps.
+        if ["mode", "link", "home", "key-file"].contains(&what) {
+            let found = examine(&home, None);
+            let remedies = found.iter().filter(|found| found.level > Level::Note);
+            for remedy in remedies.filter_map(|found| found.remedy.as_deref()) {
+                let typed = Command::new("sh").args(["-c", remedy]).output().unwrap();
+                assert!(typed.status.success(), "{name}: {remedy}: {}", show(&typed));
+            }
+            assert_eq!(bad(&examine(&home, None)), [], "after {name}");
+        }
+    }
+}
+
+/// What earlier runs left, and credentials that fit no service any more.
+#[test]
+fn what_was_left_and_what_is_lent_is_found() {
+    let sound = Sound::new();
+    let home = sound.home();
+    let token = sound.dir.path().join("token");
+    fs::write(&token, "secret").unwrap();
+    mode(token.clone(), 0o600);
+    succeed(&home, &["services", "add", "bank", "api.bank.example", "--method", "GET"]);
+    succeed(&home, &["services", "credential", "set", "bank", "--from", token.to_str().unwrap()]);
+    sound.give_away();
+    assert_eq!(bad(&examine(&home, None)), []);
+    let told = |what: &str| -> Vec<Finding> {
+        examine(&home, None).into_iter().filter(|found| found.what == what).collect()
+    };
+    assert_eq!(told("leftover"), []);
+    // No process has this number, and none of these requests was ended.
+    let socket = home.join(".s7ffffff0.1");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    fs::write(home.join("spool/work/torn"), "{").unwrap();
+    fs::remove_dir(home.join("spool/rejected")).unwrap();
+    let left: Vec<String> = told("leftover").iter().map(|found| found.place.clone()).collect();
+    assert_eq!(left, [".s7ffffff0.1", "spool/work"]);
+    let gone: Vec<(Level, String)> =
+        told("home").into_iter().map(|found| (found.level, found.place)).collect();
+    assert_eq!(gone, [(Level::Note, "spool/rejected".to_owned())]);
+
+    rewrite(home.join("rules/services.yaml"), |text| {
+        String::from_utf8(text).unwrap().replace("api.bank.example", "api.other.example").into_bytes()
+    });
+    succeed(&home, &["run", "--until-idle"]);
+    let lent = told("credential");
+    assert!(lent.len() == 1 && lent[0].message.contains("`api.bank.example`"), "{lent:?}");
+    assert_eq!((lent[0].level, lent[0].place.as_str()), (Level::Warning, "rules/services.yaml"));
+    rewrite(home.join("rules/services.yaml"), |_| b"services: []\n".to_vec());
+    succeed(&home, &["run", "--until-idle"]);
+    let lent = told("credential");
+    assert!(lent.len() == 1 && lent[0].message.contains("is no service"), "{lent:?}");
+    assert!(lent[0].remedy.as_ref().unwrap().ends_with("services credential remove bank"), "{lent:?}");
+
+    // Those two runs were root's, in the home of another user, which cannot go on with what they left.
+    if geteuid().is_root() {
+        let roots = told("owner");
+        let places: BTreeSet<&str> = roots.iter().map(|found| found.place.as_str()).collect();
+        assert!(
+            places.contains("audit") && roots.iter().all(|found| found.level == Level::Error),
+            "{roots:?}"
+        );
+        for remedy in roots.iter().filter_map(|found| found.remedy.as_deref()) {
+            let typed = Command::new("sh").args(["-c", remedy]).output().unwrap();
+            assert!(typed.status.success(), "{remedy}: {}", show(&typed));
+        }
+        assert_eq!(told("owner"), []);
     }
 }
 

@@ -1,7 +1,7 @@
 //! `spoolgate completions`: completions for a shell.
 
 use anyhow::Result;
-use clap::CommandFactory;
+use clap::{Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use spoolgate::wire::code::Exit;
 
@@ -21,7 +21,16 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut super::Cli::command(), "spoolgate", &mut text);
+    clap_complete::generate(args.shell, &mut with_folders(super::Cli::command()), "spoolgate", &mut text);
     output.raw(&text)?;
     Ok(Exit::Success)
+}
+
+/// The same, with folders alone offered for what is called `DIR`.
+fn with_folders(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let is_folder = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR"));
+        if is_folder { arg.value_hint(ValueHint::DirPath) } else { arg }
+    });
+    command.mut_subcommands(with_folders)
 }

@@ -128,9 +128,8 @@ fn exit_of(outcome: Stance) -> Exit {
     }
 }
 
-fn no_case(case: &RequestId, output: &Output) -> Exit {
-    output.remark(&format!("there is no case `{case}`; `spoolgate council list` shows which there are"));
-    Exit::Refused
+fn no_case(case: &RequestId) -> String {
+    format!("there is no case `{case}`; `spoolgate council list` shows which there are")
 }
 
 /// One document of the input.
@@ -273,7 +272,7 @@ fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Re
     }
     let Some(case) = case else { bail!("there is no request among the files") };
     let view = view(home)?;
-    let Some(docket) = view.docket(&case)? else { return Ok(no_case(&case, output)) };
+    let Some(docket) = view.docket(&case)? else { bail!(no_case(&case)) };
     match decision_of(&view, &docket)? {
         Some((_, decision)) => {
             print_decision(&decision, output)?;
@@ -345,7 +344,7 @@ pub fn print_decision(decision: &CouncilDecision, output: &Output) -> Result<()>
 
 fn print_brief(home: &Path, case: &RequestId, role: &str, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
     let roles = &view.rulebook.roles;
     let Some(rule) = roles.resolve(role) else {
         let names: Vec<&str> =
@@ -442,7 +441,7 @@ struct ShownVote<'a> {
 
 fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
     let said = view.said(&docket)?;
     let (decision, record, recomputes) = match decision_of(&view, &docket)? {
         Some((line, decision)) => {
@@ -574,7 +573,7 @@ fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
 
 fn dissent(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let view = view(home)?;
-    let Some(docket) = view.docket(case)? else { return Ok(no_case(case, output)) };
+    let Some(docket) = view.docket(case)? else { bail!(no_case(case)) };
     let Some((line, decision)) = decision_of(&view, &docket)? else {
         output.remark(&format!("case `{case}` is not decided yet"));
         return Ok(Exit::NeedsApproval);

@@ -88,7 +88,9 @@ impl Deploy {
         {
             let path = folder.join(name);
             match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
-                Ok(mut file) => file.write_all(text.as_bytes())?,
+                Ok(mut file) => {
+                    file.write_all(text.as_bytes()).with_context(|| format!("file `{}`", path.display()))?
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
             }

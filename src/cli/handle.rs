@@ -52,8 +52,10 @@ pub fn read_input(path: &Path) -> Result<Vec<u8>> {
     if path == Path::new("-") {
         std::io::stdin().take(cap).read_to_end(&mut bytes).context("standard input")?;
     } else {
-        let file = File::open(path).with_context(|| format!("file `{}`", path.display()))?;
-        file.take(cap).read_to_end(&mut bytes).with_context(|| format!("file `{}`", path.display()))?;
+        let shown =
+            || format!("file `{}`; name one that can be read, or `-` for standard input", path.display());
+        let file = File::open(path).with_context(shown)?;
+        file.take(cap).read_to_end(&mut bytes).with_context(shown)?;
     }
     Ok(bytes)
 }

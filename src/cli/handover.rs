@@ -56,8 +56,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/local/in");
     if !folder.is_dir() && segment::is_log(&home.join(segment::AUDIT_DIR)) {
         // A home without its empty folders, as from a copy or an archive, is a home.
-        layout::make_folders(real_seams(home)?.disk.as_ref())
-            .map_err(|source| HomeError::disk(home, source))?;
+        layout::make_folders(home, real_seams(home)?.disk.as_ref())?;
     }
     let name = format!("{}.json", agent::random_name()?);
     let hidden = folder.join(format!(".{name}"));

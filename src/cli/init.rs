@@ -1,7 +1,7 @@
 //! `spoolgate init`: a new home.
 
 use std::fs::{DirBuilder, OpenOptions};
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -75,6 +75,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         bail!("`{}` for both: the same user for agent and gate separates nothing", args.gate_user);
     }
     let person = Principal::parse(&args.person)?;
+    let strangers = strangers(home)?;
     write_template(home, &person)?;
     let seams = real_seams(home)?;
     let origin = match &args.origin {
@@ -108,8 +109,43 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         "\nThe same user for agent and gate separates nothing. As root (it is deploy/users.sh, too):\n",
     )?;
     deploy.commands().iter().try_for_each(|command| output.line(&plain(&format!("  {command}"))))?;
+    if let Some(stranger) = strangers.first() {
+        output.line(&plain(&format!(
+            "\nThe folder was not empty: deploy/users.sh gives all of it to the gate's user, `{stranger}` too."
+        )))?;
+    }
     output.line("\nNext: edit rules/, then `spoolgate keys add trend-bot --out bot.key`.")?;
     Ok(Exit::Success)
+}
+
+/// What a folder holds already that no home does: `deploy/users.sh` would change its owner, too.
+fn strangers(home: &Path) -> Result<Vec<String>> {
+    const OF_HOMES: [&str; 12] = [
+        "rules",
+        "council",
+        "proposals",
+        "spool",
+        "audit",
+        "state",
+        "schemas",
+        "deploy",
+        ".git",
+        ".gitignore",
+        ".gitattributes",
+        "README.md",
+    ];
+    let entries = match std::fs::read_dir(home) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => {
+            bail!("`{}` is a file, and a home is a folder: name another", home.display())
+        }
+        Err(error) => return Err(error).with_context(|| format!("folder `{}`", home.display())),
+    };
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.filter(|name| !OF_HOMES.contains(&name.as_str())).collect();
+    names.sort_unstable();
+    Ok(names)
 }
 
 /// Where the schemas that the first lines of rule files name lie: in this repository, and in a home.
@@ -140,15 +176,15 @@ pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
         let path = home.join(path);
         if let Some(folder) = path.parent() {
             // Whatever the umask is, only the owner may write rules.
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o755)
-                .create(folder)
-                .with_context(|| format!("folder `{}`", folder.display()))?;
+            DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(|| {
+                format!("folder `{}`; name a place for the home where you may make folders", folder.display())
+            })?;
         }
         match OpenOptions::new().create_new(true).write(true).mode(0o644).open(&path) {
-            Ok(mut file) => file.write_all(text.as_bytes())?,
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Ok(mut file) => {
+                file.write_all(text.as_bytes()).map_err(|source| HomeError::disk(&path, source))?;
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error).with_context(|| format!("file `{}`", path.display())),
         }
     }

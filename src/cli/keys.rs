@@ -138,7 +138,16 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
             other => anyhow::Error::from(other),
         })?;
     }
-    let key_id = keyring.insert(&key).map_err(HomeError::Keyring)?;
+    let key_id = match keyring.insert(&key) {
+        Ok(key_id) => key_id,
+        Err(error) => {
+            // Nobody was asked for it yet. Left there, it would stand in the way of the next try.
+            if let Some(out) = args.out.as_ref().filter(|_| file.is_some()) {
+                let _ = fs::remove_file(out);
+            }
+            return Err(HomeError::Keyring(error).into());
+        }
+    };
     let mut payload = serde_json::json!({"principal": principal, "key_id": key_id, "algorithm": algorithm});
     let action = match others_end {
         Some(end) => {

@@ -1,10 +1,11 @@
 //! `spoolgate man`: man pages of all commands, and the reference of the command line for docs/.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use clap::{Command, CommandFactory as _};
+use clap_mangen::Man;
 use spoolgate::wire::code::Exit;
 
 use super::output::Output;
@@ -34,10 +35,43 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     }
     let Some(dir) = &args.dir else { bail!("name a folder for the man pages, or say --markdown") };
     std::fs::create_dir_all(dir).with_context(|| format!("folder `{}`", dir.display()))?;
-    clap_mangen::generate_to(super::Cli::command(), dir)
-        .with_context(|| format!("folder `{}`", dir.display()))?;
+    let mut command = super::Cli::command().disable_help_subcommand(true);
+    command.build();
+    write_pages(&command, dir)?;
     output.line(&format!("man pages in {}", super::output::plain(&dir.display().to_string())))?;
     Ok(Exit::Success)
+}
+
+/// The page of a command and of all below it. The command is built.
+fn write_pages(command: &Command, dir: &Path) -> Result<()> {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+        write_pages(below, dir)?;
+    }
+    let page = Man::new(command.clone());
+    let path = dir.join(page.get_filename());
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    let text = with_examples(&String::from_utf8(text)?);
+    std::fs::write(&path, text).with_context(|| format!("file `{}`", path.display()))
+}
+
+/// What clap calls extra are examples, then remarks: sections that readers of man pages look for, line by line.
+fn with_examples(page: &str) -> String {
+    let Some((before, extra)) = page.split_once(".SH EXTRA\nExamples:\n") else { return page.to_owned() };
+    let (extra, after) = match extra.find(".SH ") {
+        Some(next) => extra.split_at(next),
+        None => (extra, ""),
+    };
+    let commands = extra.lines().take_while(|line| line.starts_with(' ')).count();
+    let lines = |from: usize, to: usize| -> String {
+        extra.lines().skip(from).take(to).map(|line| format!("{}\n", line.trim_start())).collect()
+    };
+    let remarks = lines(commands, usize::MAX);
+    let notes = match remarks.trim() {
+        "" => String::new(),
+        remarks => format!(".SH NOTES\n{remarks}\n"),
+    };
+    format!("{before}.SH EXAMPLES\n.nf\n{}.fi\n{notes}{after}", lines(0, commands))
 }
 
 /// docs/reference/cli.md.

@@ -103,12 +103,12 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 
 /// A file of rows, bounded: what is named may be a device that never ends.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let shown = || format!("file `{}`", path.display());
+    let shown = || format!("file `{}`; name a file of prices or rates", path.display());
     let mut bytes = Vec::new();
     let file = File::open(path).with_context(shown)?;
     file.take(FILE_BYTES_MAX.saturating_add(1)).read_to_end(&mut bytes).with_context(shown)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > FILE_BYTES_MAX {
-        bail!("{} has more than {FILE_BYTES_MAX} bytes; split it", shown());
+        bail!("file `{}` has more than {FILE_BYTES_MAX} bytes; split it", path.display());
     }
     Ok(bytes)
 }

@@ -99,7 +99,10 @@ struct Target {
 impl Target {
     /// Takes a path for the page, if nothing of the home, no link and nobody else's file is there.
     fn of(home: &Path, path: &Path) -> Result<Target> {
-        let Some(name) = path.file_name() else { bail!("`{}` names no file", path.display()) };
+        // Elsewhere `-` is standard output; a page there would get a file of this name.
+        let Some(name) = path.file_name().filter(|name| *name != "-") else {
+            bail!("`{}` names no file; give --html one, such as report.html", path.display())
+        };
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let parent = parent.canonicalize().with_context(|| format!("folder `{}`", parent.display()))?;
         for (folder, _) in FOLDERS {

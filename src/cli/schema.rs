@@ -37,7 +37,7 @@ pub struct Args {
 pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     match &args.name {
         Some(name) => match schemas::schema(name) {
-            Some(schema) => output.line(text(&schema)?.trim_end())?,
+            Some(schema) => print(&schema, output)?,
             None => bail!("there is no schema `{name}`; {}", near(name)),
         },
         None if args.list => list(output)?,
@@ -45,11 +45,19 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
             Some(out) => write_all(out, output)?,
             None => {
                 let all: Map<String, Value> = all().map(|(name, schema)| (name.to_owned(), schema)).collect();
-                output.line(text(&Value::Object(all))?.trim_end())?;
+                print(&Value::Object(all), output)?;
             }
         },
     }
     Ok(Exit::Success)
+}
+
+/// For people over many lines, for programs one value a line as everywhere.
+fn print(schema: &Value, output: &Output) -> Result<()> {
+    if output.is_json() {
+        return output.json(schema);
+    }
+    output.line(text(schema)?.trim_end())
 }
 
 fn list(output: &Output) -> Result<()> {
@@ -108,7 +116,7 @@ fn near(name: &str) -> String {
 }
 
 /// How many letters must be put in, taken out or changed (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
+pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in (1..).zip(a.chars().take(64)) {

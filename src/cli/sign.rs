@@ -3,14 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::agent::{self, KeyFile};
+use spoolgate::agent::{self, KeyFile, SignError};
+use spoolgate::gate::actions;
 use spoolgate::wire::code::Exit;
 use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
 use spoolgate::wire::ids::Principal;
 use spoolgate::wire::signing::SignKey;
 
-use super::handover;
 use super::output::Output;
+use super::{handover, schema};
 
 /// Sign a payload and print the envelope.
 #[derive(clap::Args)]
@@ -48,10 +49,33 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let key = key_of(home, &source, args.key.as_deref())?;
     let payload = read_text(&args.file, "payload")?;
+    // Signed and sent, a key would stand in the ledger for everybody who reads it.
+    if serde_json::from_str::<KeyFile>(&payload).is_ok() {
+        bail!(
+            "`{}` is a key file, which nobody else may see; name the file with the payload",
+            args.file.display()
+        );
+    }
     let causality = args.causality.as_ref().map(|path| read_text(path, "causality")).transpose()?;
     let (id, timestamp) = (args.id.as_deref(), args.timestamp.as_deref());
-    let envelope = agent::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp)?;
+    let signed = agent::sign(&key, &source, &args.action, &payload, causality.as_deref(), id, timestamp);
+    let envelope = match signed {
+        Err(error @ SignError::Payload(_)) => {
+            let file = args.file.display();
+            return Err(error).with_context(|| format!("file `{file}`; a payload is one JSON object"));
+        }
+        other => other?,
+    };
     output.line(&envelope.to_json())?;
+    if actions::find(&args.action).is_none() {
+        let near =
+            actions::ACTIONS.iter().map(|rule| (schema::distance(&args.action, rule.name), rule.name)).min();
+        let near = near.map(|(_, name)| format!("; `{name}` is near it")).unwrap_or_default();
+        let action = &args.action;
+        output.remark(&format!(
+            "signed all the same: this version knows no action `{action}`{near}, and docs/contracts.md has all"
+        ));
+    }
     Ok(Exit::Success)
 }
 

@@ -29,12 +29,19 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
     /// Wait for the answers, at most so many seconds.
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60")]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = seconds)]
     wait: Option<u64>,
     /// Wait, and write the receipt of each answer's ledger line, beside its request or to FILE. Needs the audit
     /// folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     proof: Option<Option<PathBuf>>,
+}
+
+/// A number of seconds. A file behind `--wait` is taken for one, so what to do about that is said.
+fn seconds(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        format!("`{text}` is no number of seconds; put files before `--wait`, or say `--wait=60`")
+    })
 }
 
 /// Seconds to wait where nothing else is said.
@@ -115,7 +122,8 @@ fn collect(home: &Path, sent: &[OnItsWay], deadline: Instant, output: &Output) -
     for OnItsWay { sent, receipt } in sent {
         let Some(answer) = sent.answer_by(deadline) else {
             output.remark(&format!(
-                "no answer to `{}` in time; is a gate running? It may still be decided",
+                "no answer to `{}` in time; it may still be decided: `spoolgate watch` does that, and the same command \
+                 asks for the answer again",
                 sent.name
             ));
             return Ok(Exit::WaitTimeout);

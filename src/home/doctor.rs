@@ -1,6 +1,7 @@
 //! What is wrong with a home and the machine under it, each with its remedy. Only looks: no lock, no change, beside a
 //! running gate, as any user, in a directory that is no home. What may not be looked at is said.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -94,13 +95,15 @@ pub fn examine(home: &Path, agent: Option<User>) -> Vec<Finding> {
     let is_home =
         segment::is_log(&audit) || machine::owned(&audit).is_ok() && machine::names(&audit).is_err();
     if !is_home {
-        let remedy = format!("spoolgate init {}", quoted(&looking.home));
-        looking.error(
-            "home",
-            &looking.home.clone(),
-            "there is no ledger here: this is no home",
-            Some(remedy),
-        );
+        let place = looking.home.clone();
+        // Where keys are, `init` makes nothing: it would bury the trace of the ledger that was there.
+        let (message, remedy) = if machine::owned(&place.join(KEYRING_FILE)).is_ok() {
+            let audit = quoted(&place.join(segment::AUDIT_DIR));
+            ("the ledger is gone, and its keys are here", format!("bring {audit} back from a copy"))
+        } else {
+            ("there is no ledger here: this is no home", format!("spoolgate init {}", quoted(&place)))
+        };
+        looking.error("home", &place, message, Some(remedy));
         return looking.found;
     }
     looking.modes();
@@ -166,18 +169,8 @@ impl Looking {
         }
         for (name, least) in INOTIFY {
             let path = format!("/proc/sys/fs/inotify/{name}");
-            match machine::kernel_number(&path) {
-                Some(number) if number < least => self.warn(
-                    "inotify",
-                    Path::new(&path),
-                    &format!(
-                        "{number}, below {least}: where events fail the gate looks once a second instead"
-                    ),
-                    Some(format!("sysctl -w fs.inotify.{name}=8192")),
-                ),
-                Some(number) => self.ok("inotify", Path::new(&path), &number.to_string()),
-                None => self.note("inotify", Path::new(&path), "cannot be read", None),
-            }
+            let number = machine::kernel_number(&path);
+            self.inotify(name, least, Path::new(&path), number);
         }
         match machine::open_files_max() {
             Some(most) if most < OPEN_FILES => self.warn(
@@ -202,6 +195,20 @@ impl Looking {
         }
     }
 
+    /// How much the kernel lets a gate watch.
+    fn inotify(&mut self, name: &str, least: u64, path: &Path, number: Option<u64>) {
+        match number {
+            Some(number) if number < least => {
+                let message = format!(
+                    "{number}, below {least}: where events fail the gate looks once a second instead"
+                );
+                self.warn("inotify", path, &message, Some(format!("sysctl -w fs.inotify.{name}=8192")));
+            }
+            Some(number) => self.ok("inotify", path, &number.to_string()),
+            None => self.note("inotify", path, "cannot be read", None),
+        }
+    }
+
     /// Modes and owners of everything the gate lives by.
     fn modes(&mut self) {
         let home = self.home.clone();
@@ -209,7 +216,14 @@ impl Looking {
         for (folder, mode) in FOLDERS {
             let is_door = *folder == "spool/in";
             let path = home.join(folder);
+            if !self.is_folder(&path) {
+                continue;
+            }
             if is_door { self.door(&path) } else { self.mode_of(&path, *mode) }
+        }
+        // The gate does not work in these: root runs what is in the one, editors believe what is in the other.
+        for folder in ["deploy", "schemas"] {
+            self.mode_of(&home.join(folder), Mode::Shared);
         }
         let keyring = home.join(KEYRING_FILE);
         self.mode_of(&keyring, Mode::Private);
@@ -228,13 +242,66 @@ impl Looking {
                 self.mode_of(&path, Mode::Shared);
             }
         }
+        self.files_of_root();
+    }
+
+    /// Whether one of the gate's folders is a folder. It starts over no link and no file in the place of one.
+    fn is_folder(&mut self, path: &Path) -> bool {
+        let found = match machine::owned(path) {
+            Ok(found) if found.kind.is_dir() => return true,
+            Ok(found) => found,
+            // Without a state there are no keys, and below a file nothing is: both are said of those.
+            Err(error) if error.kind() == ErrorKind::NotFound && !path.ends_with("state") => {
+                let remedy = Some(self.command("run --until-idle"));
+                self.note("home", path, "is not there: the next start makes it", remedy);
+                return false;
+            }
+            Err(error) => return error.kind() == ErrorKind::PermissionDenied,
+        };
+        let place = quoted(path);
+        if found.kind.is_symlink() {
+            let back = machine::real(path).map(|to| format!(" && mv {} {place}", quoted(&to)));
+            let remedy = Some(format!("rm {place}{}", back.unwrap_or_default()));
+            self.error(
+                "link",
+                path,
+                "is a link, over which no gate starts: put the folder itself here",
+                remedy,
+            );
+        } else {
+            let aside = quoted(&path.with_extension("aside"));
+            let message = "is no folder, and no gate starts: the folder belongs here";
+            self.error("home", path, message, Some(format!("mv {place} {aside}")));
+        }
+        false
+    }
+
+    /// What a command left that root ran in the home of another user: the gate can neither write nor replace it.
+    fn files_of_root(&mut self) {
+        let Some(gate) = self.gate.filter(|gate| *gate != 0) else { return };
+        for folder in ["state", segment::AUDIT_DIR] {
+            let folder = self.home.join(folder);
+            let is_roots = |path: &PathBuf| {
+                machine::owned(path).is_ok_and(|found| found.uid == 0 && !found.kind.is_dir())
+                    && *path != self.home.join(KEYRING_FILE)
+            };
+            let names = machine::names(&folder).unwrap_or_default();
+            let Some(first) = names.iter().find(|path| is_roots(path)) else { continue };
+            let name = machine::user_name(gate);
+            let remedy = Some(format!("chown -hR {name} {}", quoted(&folder)));
+            let first = first.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let message =
+                format!("`{first}` in it belongs to root: {name}, as whom the gate runs, cannot use it");
+            self.error("owner", &folder, &message, remedy);
+        }
     }
 
     /// The mode, owner and access list of one path.
     fn mode_of(&mut self, path: &Path, mode: Mode) {
         let found = match machine::owned(path) {
             Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+            // What a file in the place of its folder means is said of that one.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return,
             Err(error) => {
                 let user = self.gate.map_or("root".to_owned(), machine::user_name);
                 let remedy = Some(format!("sudo -u {user} {}", self.command("doctor")));
@@ -411,7 +478,7 @@ impl Looking {
                 "read-only",
                 &home,
                 "is mounted for reading only",
-                Some("mount -o remount,rw …".to_owned()),
+                Some(format!("mount -o remount,rw \"$(stat -c %m {})\"", quoted(&home))),
             );
         }
         if let Some(name) = volume.remote {
@@ -423,18 +490,13 @@ impl Looking {
                 remedy,
             );
         }
-        let level = |free: u64, (error, warning): (u64, u64)| match free {
-            free if free < error => Level::Error,
-            free if free < warning => Level::Warning,
-            _ => Level::Ok,
-        };
         let by_archive = self.command("audit archive");
         let mebibytes = volume.free_bytes >> 20;
-        let said = level(volume.free_bytes, FREE_BYTES);
+        let said = scarcity(volume.free_bytes, FREE_BYTES);
         let remedy = |said| (said > Level::Ok).then(|| by_archive.clone());
         self.say(said, "disk", &home, &format!("{mebibytes} MiB free"), remedy(said));
         if let Some(free) = volume.free_inodes {
-            let said = level(free, FREE_INODES);
+            let said = scarcity(free, FREE_INODES);
             self.say(said, "inodes", &home, &format!("room for {free} files"), remedy(said));
         }
         let device = machine::owned(&home).map(|found| found.device).ok();
@@ -544,7 +606,7 @@ impl Looking {
         match view {
             Ok(view) => {
                 self.clock(&view);
-                self.version(&view);
+                self.version(view.state.program.as_str());
                 self.credentials(&view);
             }
             Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
@@ -555,6 +617,9 @@ impl Looking {
                     &format!("the ledger may not be read: {error}"),
                     remedy,
                 );
+            }
+            // That no ledger is read through a link is said of the link.
+            Err(_) if machine::owned(&home.join(segment::AUDIT_DIR)).is_ok_and(|it| it.kind.is_symlink()) => {
             }
             Err(error) => {
                 let remedy = Some(self.command("audit verify"));
@@ -567,9 +632,7 @@ impl Looking {
         let path = home.join(KEYRING_FILE);
         match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
             Ok(_) => self.ok("log-keys", &path, "the log's keys are there"),
-            Err(KeyringError::File { source, .. })
-                if source.kind() == std::io::ErrorKind::PermissionDenied =>
-            {
+            Err(KeyringError::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
                 let remedy = Some(format!("sudo -u {} {}", self.owner(), self.command("doctor")));
                 self.note("unseen", &path, "the keyring may not be read", remedy);
             }
@@ -628,16 +691,17 @@ impl Looking {
         let (Some(last), now) = (view.state.clock.last, SystemClock::default().now()) else { return };
         if last.since_ms(now) > CLOCK_SLACK_MS {
             let message = format!(
-                "the ledger's last line is of {last}, and the machine says {now}: entries will be closed"
+                "the ledger's last line is of {last}, and the machine says {now}: entries will be closed; set the clock \
+                 if it is wrong, accept it if it is right"
             );
-            self.warn("clock", place, &message, Some(format!("date -u; then set the clock, or {accept}")));
+            self.warn("clock", place, &message, Some(accept));
         } else {
             self.ok("clock", place, &format!("{now}; the ledger's last line is of {last}"));
         }
     }
 
-    fn version(&mut self, view: &View) {
-        let (ours, theirs) = (crate::VERSION, view.state.program.as_str());
+    fn version(&mut self, theirs: &str) {
+        let ours = crate::VERSION;
         if theirs.is_empty() || theirs == ours {
             self.ok("version", Path::new("audit"), ours);
         } else {
@@ -686,6 +750,15 @@ impl Looking {
     }
 }
 
+/// How bad it is that only so much is left.
+fn scarcity(free: u64, (error, warning): (u64, u64)) -> Level {
+    match free {
+        free if free < error => Level::Error,
+        free if free < warning => Level::Warning,
+        _ => Level::Ok,
+    }
+}
+
 /// Whether others than its owner can write it.
 fn is_open(found: &Owned) -> bool {
     !found.kind.is_symlink() && found.mode & WRITABLE_BY_OTHERS != 0
@@ -694,6 +767,35 @@ fn is_open(found: &Owned) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_scarce_is_said_with_a_remedy() {
+        for (free, level) in [
+            (0, Level::Error),
+            ((64 << 20) - 1, Level::Error),
+            (64 << 20, Level::Warning),
+            ((1 << 30) - 1, Level::Warning),
+            (1 << 30, Level::Ok),
+        ] {
+            assert_eq!(scarcity(free, FREE_BYTES), level, "{free}");
+        }
+        let mut looking = Looking { home: PathBuf::from("/srv"), gate: None, agent: None, found: Vec::new() };
+        for number in [Some(1023), Some(1024), None] {
+            looking.inotify("max_user_watches", 1024, Path::new("/proc/x"), number);
+        }
+        looking.version("0.0.1");
+        looking.version(crate::VERSION);
+        let said: Vec<(Level, &str, Option<&str>)> =
+            looking.found.iter().map(|found| (found.level, found.what, found.remedy.as_deref())).collect();
+        let expected = [
+            (Level::Warning, "inotify", Some("sysctl -w fs.inotify.max_user_watches=8192")),
+            (Level::Ok, "inotify", None),
+            (Level::Note, "inotify", None),
+            (Level::Note, "version", Some("spoolgate --version")),
+            (Level::Ok, "version", None),
+        ];
+        assert_eq!(said, expected);
+    }
 
     #[test]
     fn paths_are_single_words() {

@@ -58,9 +58,14 @@ pub const FOLDERS: &[(&str, Mode)] = &[
 /// Makes the folders that are missing. A clone of a repository has no empty ones.
 ///
 /// # Errors
-/// What the disk says.
-pub fn make_folders(disk: &dyn Disk) -> std::io::Result<()> {
-    FOLDERS.iter().try_for_each(|(folder, mode)| disk.create_dir(Path::new(folder), *mode))
+/// What the disk says, and of which folder; `home` is named there and nothing else.
+pub fn make_folders(home: &Path, disk: &dyn Disk) -> Result<(), HomeError> {
+    FOLDERS.iter().try_for_each(|(folder, mode)| {
+        disk.create_dir(Path::new(folder), *mode).map_err(|source| match source.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => HomeError::NoFolder(home.join(folder)),
+            _ => HomeError::disk(&home.join(folder), source),
+        })
+    })
 }
 
 /// Makes the spools of agents that have their own. Who may use them is for the operating system to say.
@@ -99,7 +104,7 @@ pub fn found(
     origin: &str,
     person: &Principal,
 ) -> Result<(String, String), HomeError> {
-    make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(home, source))?;
+    make_folders(home, seams.disk.as_ref())?;
     let bundle = load::load(home)?;
     // Checked before anything is made: a home with broken rules or a log without a name would be half a home.
     check_person(&Rulebook::compile(&bundle)?, person)?;
@@ -126,7 +131,7 @@ pub fn found_with(
     person: &Principal,
 ) -> Result<(String, String), HomeError> {
     let disk: Arc<dyn Disk> = Arc::clone(&seams.disk);
-    make_folders(disk.as_ref()).map_err(|source| HomeError::disk(Path::new(""), source))?;
+    make_folders(Path::new(""), disk.as_ref())?;
     let rulebook = Rulebook::compile(bundle)?;
     check_person(&rulebook, person)?;
     super::rulebook::keep(disk.as_ref(), bundle)?;

@@ -21,7 +21,7 @@ use crate::gate::{State, events, outbox};
 use crate::host::clock::Clock;
 use crate::host::disk::Disk;
 use crate::host::entropy::{Entropy, EntropyError};
-use crate::host::keyring::{CachedKeyring, KeyringError, SqliteKeyring};
+use crate::host::keyring::{CachedKeyring, KEYRING_FILE, KeyringError, SqliteKeyring};
 use crate::host::lock::{self, HomeLock};
 use crate::host::sandbox::Boxed;
 use crate::ledger::heads::{Heads, Remembered};
@@ -89,13 +89,18 @@ pub enum HomeError {
     #[error("a stored answer cannot be made again: {0}")]
     AnswerLost(String),
     /// The disk, outside the ledger.
-    #[error("`{path}`: {source}")]
+    #[error("`{path}`: {source}{}", way_out(source))]
     Disk {
         /// Where.
         path: PathBuf,
         /// What the system says.
         source: io::Error,
     },
+    /// Something else lies where a folder of the home belongs.
+    #[error(
+        "`{0}` is a file or a link, or lies below one, and must be a folder of the home itself; move it away, then start again"
+    )]
+    NoFolder(PathBuf),
     /// What is asked cannot be told until a gate has run.
     #[error("{0}")]
     Unsettled(String),
@@ -110,6 +115,16 @@ pub enum HomeError {
         "`{0}` is not a principal with `role: human` in rules/principals.yaml; add it there first, or name another with --person"
     )]
     NoPerson(Principal),
+}
+
+/// What to do about what the disk says, where that can be told.
+fn way_out(source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; make room there, then do it again",
+        io::ErrorKind::ReadOnlyFilesystem => "; mount it for writing, then do it again",
+        io::ErrorKind::PermissionDenied => "; do it as the user whom it belongs to",
+        _ => "",
+    }
 }
 
 impl HomeError {
@@ -366,8 +381,15 @@ impl Home {
 
     /// Takes the lock and makes the folders that are missing.
     pub(super) fn lock(root: &Path, seams: &Seams) -> Result<(Option<HomeLock>, Genesis), HomeError> {
+        let is_log = || segment::is_log(&root.join(segment::AUDIT_DIR));
         let lock = lock::try_lock(root)
             .map_err(|source| match source.kind() {
+                // Where there is a ledger, `init` would be no way out: it makes no home twice.
+                io::ErrorKind::NotFound if is_log() => HomeError::disk(
+                    &root.join(KEYRING_FILE),
+                    io::Error::other("is gone, and the keys of the log with it; bring it back from a copy"),
+                ),
+                io::ErrorKind::NotADirectory if is_log() => HomeError::NoFolder(root.join("state")),
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
                     HomeError::NotAHome(root.to_owned())
                 }
@@ -375,7 +397,7 @@ impl Home {
             })?
             .ok_or_else(|| HomeError::Busy(root.to_owned()))?;
         let genesis = read_genesis(root, seams.disk.as_ref())?;
-        super::layout::make_folders(seams.disk.as_ref()).map_err(|source| HomeError::disk(root, source))?;
+        super::layout::make_folders(root, seams.disk.as_ref())?;
         Ok((Some(lock), genesis))
     }
 

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::open::{HomeError, Seams, read_genesis};
+use super::read::size_of_checkpoint;
 use crate::host::disk::{self, Disk, LogFile};
 use crate::ledger::LedgerError;
 use crate::ledger::batches::{Batches, Ending, Line, Mark};
@@ -136,6 +137,17 @@ impl Books {
         let kept = kept(self.disk.as_ref(), &self.dir)?;
         let pruned = kept.into_iter().filter(|(_, kept)| kept.is_pruned());
         Ok(pruned.map(|(number, _)| segment::file_name(number)).collect())
+    }
+
+    /// How many lines the checkpoint knows and how many are here, where those are fewer: the end was cut off.
+    ///
+    /// # Errors
+    /// [`HomeError`] of a ledger that cannot be read.
+    pub fn cut(&self) -> Result<Option<(u64, u64)>, HomeError> {
+        // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
+        let known = size_of_checkpoint(self.disk.as_ref(), &self.dir.join("checkpoint"));
+        let here = self.end()?.next.map_or(0, |next| next.seq);
+        Ok(known.filter(|known| here < *known).map(|known| (known, here)))
     }
 
     pub(super) fn disk(&self) -> &Arc<dyn Disk> {

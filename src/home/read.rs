@@ -288,6 +288,13 @@ pub(super) fn identity_of(genesis: &Genesis) -> Result<LogIdentity, HomeError> {
     LogIdentity::of_genesis(genesis).map_err(HomeError::Record)
 }
 
+/// How many lines a checkpoint says that there are, if it can be read. Nothing is trusted for it: it can only show that
+/// lines are missing.
+pub(super) fn size_of_checkpoint(disk: &dyn Disk, checkpoint: &Path) -> Option<u64> {
+    let file = disk.read(checkpoint, note::NOTE_BYTES_MAX).ok()?;
+    String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok())
+}
+
 /// Hands every line from `position` on to `visit`, with chain and seals checked, and says where the log ends.
 ///
 /// # Errors
@@ -299,11 +306,7 @@ pub(super) fn each_sealed_line(
 ) -> Result<Position, HomeError> {
     // Read before the log: beside a running gate the log may grow meanwhile, and must hold this head.
     let checkpoint = Path::new(CHECKPOINT_FILE);
-    let newest = match disk.read(checkpoint, note::NOTE_BYTES_MAX) {
-        // Nothing is trusted for it: it can only show that lines are missing.
-        Ok(file) => String::from_utf8_lossy(&file.bytes).lines().nth(1).and_then(|size| size.parse().ok()),
-        Err(_) => None,
-    };
+    let newest = size_of_checkpoint(disk, checkpoint);
     let dir = Path::new(segment::AUDIT_DIR);
     let kept = recover::kept(disk, dir)?;
     recover::demand_contents(disk, dir, &kept, position.segment)?;

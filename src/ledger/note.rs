@@ -37,7 +37,9 @@ pub enum KeyError {
         name: String,
     },
     /// Not of the form name, plus, key id, plus, base64.
-    #[error("verifier key is not of the form `<name>+<8 hex digits>+<base64>`")]
+    #[error(
+        "verifier key is not of the form `<name>+<8 hex digits>+<base64>`, as `spoolgate init` printed it"
+    )]
     Form,
     /// The type byte before the public key is not that of Ed25519.
     #[error(

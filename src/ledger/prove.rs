@@ -33,7 +33,7 @@ pub enum ProveError {
     #[error("the checkpoint: {0}")]
     Head(NoteError),
     /// There is no such line.
-    #[error("the log has no line {0}")]
+    #[error("the log has no line {0}; `spoolgate audit tail` shows the newest")]
     NoLine(u64),
     /// The line stands behind what the checkpoint is over.
     #[error(

@@ -164,7 +164,11 @@ impl Rulebook {
             }
         }
         let safety = safety.ok_or_else(|| {
-            RulebookError::new("rules/safety.yaml", None, "missing; `spoolgate init` writes one")
+            RulebookError::new(
+                "rules/safety.yaml",
+                None,
+                "missing; bring it back, or take the one that `spoolgate init` writes in a new folder",
+            )
         })?;
         if let Some(rates) = &mut rates {
             rates.resolve(&principals)?;

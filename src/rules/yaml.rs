@@ -48,12 +48,39 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
         return Err(RulebookError::new(path, Some(line.saturating_add(lines_before)), message));
     }
     serde_yaml::from_str(text).map_err(|error| {
-        let line = error.location().map(|location| location.line().saturating_add(lines_before));
+        let line = error.location().map(|location| location.line());
         let message = error.to_string();
         // The library appends its own place, which the error already carries.
-        let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
-        RulebookError::new(path, line, message)
+        let message = message.split(" at line ").next().unwrap_or(&message);
+        let (line, message) = in_words(text, line, message);
+        RulebookError::new(path, line.map(|line| line.saturating_add(lines_before)), message)
     })
+}
+
+/// What the library says, in words of those who write rule files.
+fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, String) {
+    const NUMBERS: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
+    if message.ends_with("cannot start any token") {
+        let there = line.and_then(|line| text.lines().nth(line.saturating_sub(1)));
+        let what = match there {
+            Some(there) if there.contains('\t') => "YAML indents by spaces, and this line has a tab",
+            _ => "put the value in quotes",
+        };
+        return (line, format!("{message}; {what}"));
+    }
+    if let Some((found, number)) = message.rsplit_once(", expected ")
+        && NUMBERS.contains(&number)
+    {
+        return (line, format!("{found}, expected a whole number, 0 or more"));
+    }
+    // The library names the line on which the mapping begins.
+    let twice = message.rsplit_once("duplicate field `").and_then(|(_, key)| key.strip_suffix('`'));
+    let second = twice.and_then(|key| {
+        let is_key = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
+        let mut on = (1_usize..).zip(text.lines()).filter(|(_, line)| is_key(line)).map(|(number, _)| number);
+        on.nth(1)
+    });
+    (second.or(line), message.to_owned())
 }
 
 /// The line, from 1, on which more than [`OPEN_BRACKETS_MAX`] brackets are open.
@@ -77,6 +104,30 @@ fn line_of_too_many_brackets(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn faults_are_told_in_words_and_where_they_are() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Limits {
+            #[serde(rename = "a")]
+            _a: u32,
+            #[serde(rename = "b", default)]
+            _b: String,
+        }
+        for (text, expected) in [
+            (
+                "\ta: 1",
+                "f:1: found character that cannot start any token; YAML indents by spaces, and this line has a tab",
+            ),
+            ("a: 1\nb: @x", "f:2: found character that cannot start any token; put the value in quotes"),
+            ("a: 5m", "f:1: a: invalid type: string \"5m\", expected a whole number, 0 or more"),
+            ("a: -1", "f:1: a: invalid value: integer `-1`, expected a whole number, 0 or more"),
+            ("# first\na: 1\nb: x\na: 2", "f:4: duplicate field `a`"),
+        ] {
+            assert_eq!(read::<Limits>("f", text).unwrap_err().to_string(), expected, "{text}");
+        }
+    }
 
     #[test]
     fn a_file_of_brackets_is_refused_before_the_library_reads_it() {

@@ -11,7 +11,7 @@ use spoolgate::home::query::Entry;
 use spoolgate::ledger::batches::Line;
 use spoolgate::wire::code::Exit;
 
-use super::filter::{Filters, Place, tell_pruned};
+use super::filter::{Filters, Place, tell_missing};
 use super::receipts::replaceable;
 use crate::cli::output::{self, Format, Output};
 use crate::cli::progress::Progress;
@@ -161,7 +161,7 @@ impl Sink<'_> {
 /// Writes the lines, the newest last.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
-    tell_pruned(&books, output)?;
+    tell_missing(&books, output)?;
     let mut sink = match &args.out {
         Some(path) => Sink::File(Hidden::create(path, args.force, &args.place.folder(home))?),
         None => Sink::Stdout(output, Vec::new(), std::io::stdout().is_terminal()),

@@ -72,8 +72,15 @@ impl Place {
     }
 }
 
-/// Says what is not looked into.
-pub fn tell_pruned(books: &Books, output: &Output) -> Result<()> {
+/// Says what is not looked into: what was pruned, and what was cut off.
+pub fn tell_missing(books: &Books, output: &Output) -> Result<()> {
+    // Where the end itself cannot be read, the search says so when it gets there.
+    if let Ok(Some((known, here))) = books.cut() {
+        output.remark(&format!(
+            "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut off, and none of it is \
+             found; run `spoolgate audit verify`"
+        ));
+    }
     let pruned = books.pruned()?;
     if let (Some(first), Some(last)) = (pruned.first(), pruned.last()) {
         output.remark(&format!(

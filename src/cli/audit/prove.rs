@@ -38,7 +38,12 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     if let Ok(seq) = what.parse() {
         return Ok(seq);
     }
-    let nothing = || anyhow::anyhow!("there is no line and no request `{}` in this ledger", plain(what));
+    let nothing = || {
+        anyhow::anyhow!(
+            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            plain(what)
+        )
+    };
     let id = RequestId::parse(what).map_err(|_| nothing())?;
     // Within a string it would be written otherwise.
     let wanted = format!("\"request_id\":\"{id}\"");

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::Result;
 use spoolgate::wire::code::Exit;
 
-use super::filter::{Filters, Place, tell_pruned};
+use super::filter::{Filters, Place, tell_missing};
 use super::row::{Color, Rows};
 use crate::cli::output::Output;
 
@@ -27,7 +27,7 @@ pub struct Args {
 /// Prints the lines, the newest last.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
-    tell_pruned(&books, output)?;
+    tell_missing(&books, output)?;
     let rows = Rows::new(output, args.color);
     let mut found = false;
     books.find(&args.filters.filter(), args.recent, &mut |line| {

@@ -1,7 +1,7 @@
 //! What the commands about proofs share: the folder, files of strangers, files for strangers.
 
 use std::fs;
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,16 @@ pub fn open_prover(disk: &RealDisk) -> Result<Prover<'_>> {
 pub fn told(error: ProveError) -> anyhow::Error {
     match error {
         ProveError::Ledger(error) => HomeError::Ledger(error).into(),
-        ProveError::NoCheckpoint(error) => HomeError::disk(Path::new("checkpoint"), error).into(),
+        ProveError::NoCheckpoint(error) => {
+            let error = match error.kind() {
+                ErrorKind::NotFound => io::Error::new(
+                    ErrorKind::NotFound,
+                    "is not in the audit folder; the next start of the gate writes it again, or bring a copy back",
+                ),
+                _ => error,
+            };
+            HomeError::disk(Path::new("checkpoint"), error).into()
+        }
         ProveError::NoLine(_) | ProveError::NotYet { .. } => anyhow!("{error}"),
         other => HomeError::Record(other.to_string()).into(),
     }

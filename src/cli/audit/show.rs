@@ -64,7 +64,10 @@ fn indented(text: &str) -> String {
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let found = lines(home, &args.what)?;
     if found.is_empty() {
-        bail!("there is no line and no request `{}` in this ledger", output::plain(&args.what));
+        bail!(
+            "there is no line and no request `{}` in this ledger; `spoolgate audit tail` shows the newest",
+            output::plain(&args.what)
+        );
     }
     for line in found {
         if output.is_json() {

@@ -12,7 +12,7 @@ use spoolgate::home::query::{Books, Filter};
 use spoolgate::ledger::batches::Line;
 use spoolgate::wire::code::Exit;
 
-use super::filter::{Filters, Place, tell_pruned};
+use super::filter::{Filters, Place, tell_missing};
 use super::row::{Color, Rows};
 use crate::cli::output::Output;
 use crate::cli::run::stop_on_signals;
@@ -47,7 +47,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     let books = args.place.books(home)?;
-    tell_pruned(&books, output)?;
+    tell_missing(&books, output)?;
     rows.heading()?;
     books.find(&filter, Some(args.lines), &mut |line| rows.line(line))?;
     Ok(Exit::Success)
@@ -56,7 +56,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &Output) -> Result<()> {
     let stop = stop_on_signals()?;
     let Some(books) = wait_for(home, args, &stop, output)? else { return Ok(()) };
-    tell_pruned(&books, output)?;
+    tell_missing(&books, output)?;
     let end = books.end()?;
     let mut before = filter.clone();
     before.lines.end = end.next.as_ref().map_or(0, |next| next.seq);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
+use spoolgate::ledger::segment;
 use spoolgate::rules::lint::{self, File, Read};
 use spoolgate::rules::load::{self, CASES, FoundFile};
 use spoolgate::rules::{Bundle, Rulebook, RulebookError};
@@ -70,16 +71,27 @@ impl Folder {
 
     /// The whole rulebook, where there is a `rules/safety.yaml`.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
+        self.texts.contains_key("rules/safety.yaml").then(|| self.compiled())
+    }
+
+    /// The whole rulebook, where the folder is meant to hold one: rules and sets alone have no limits. What was meant as
+    /// a home and lacks its limits refuses every entry, and is no home without fault.
+    pub fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
+        let parts = ["rules/core/", "rules/active/", "rules/sets/", "rules/tests/", "council/"];
+        let is_whole = self.texts.keys().any(|path| !parts.iter().any(|part| path.starts_with(part)))
+            || self.home.as_ref().is_some_and(|home| segment::is_log(&home.join(segment::AUDIT_DIR)));
+        is_whole.then(|| self.compiled())
+    }
+
+    fn compiled(&self) -> Result<Rulebook, RulebookError> {
         let bundle = match &self.home {
-            Some(home) => load::load(home),
+            Some(home) => load::load(home)?,
             None => {
                 let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
-                Ok(Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() })
+                Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() }
             }
         };
-        self.texts
-            .contains_key("rules/safety.yaml")
-            .then(|| bundle.and_then(|bundle| Rulebook::compile(&bundle)))
+        Rulebook::compile(&bundle)
     }
 
     /// The fault with its file as people find it.

@@ -53,7 +53,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         faults.extend(golden::read(path, text).err().into_iter().flatten().map(|fault| folder.shown(fault)));
     }
     // What does not hang on rules and sets: the other files, and all together.
-    if let Some(Err(fault)) = folder.rulebook().filter(|_| faults.is_empty()) {
+    if let Some(Err(fault)) = folder.meant_rulebook().filter(|_| faults.is_empty()) {
         faults.push(folder.shown(fault));
     }
     faults.sort_by(|a, b| (&a.file, a.line).cmp(&(&b.file, b.line)));
