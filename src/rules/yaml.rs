@@ -60,13 +60,15 @@ pub fn read_at<T: DeserializeOwned>(path: &str, text: &str, lines_before: usize)
 /// What the library says, in words of those who write rule files.
 fn in_words(text: &str, line: Option<usize>, message: &str) -> (Option<usize>, String) {
     const NUMBERS: [&str; 5] = ["u8", "u16", "u32", "u64", "usize"];
-    if message.ends_with("cannot start any token") {
+    // What it was doing meanwhile is told behind a comma, at some places only.
+    let fault = message.split(", while ").next().unwrap_or(message);
+    if fault.ends_with("cannot start any token") {
         let there = line.and_then(|line| text.lines().nth(line.saturating_sub(1)));
         let what = match there {
             Some(there) if there.contains('\t') => "YAML indents by spaces, and this line has a tab",
             _ => "put the value in quotes",
         };
-        return (line, format!("{message}; {what}"));
+        return (line, format!("{fault}; {what}"));
     }
     if let Some((found, number)) = message.rsplit_once(", expected ")
         && NUMBERS.contains(&number)
@@ -122,7 +124,7 @@ mod tests {
             ),
             ("a: 1\nb: @x", "f:2: found character that cannot start any token; put the value in quotes"),
             ("a: 5m", "f:1: a: invalid type: string \"5m\", expected a whole number, 0 or more"),
-            ("a: -1", "f:1: a: invalid value: integer `-1`, expected a whole number, 0 or more"),
+            ("a: -1", "f:1: a: invalid type: integer `-1`, expected a whole number, 0 or more"),
             ("# first\na: 1\nb: x\na: 2", "f:4: duplicate field `a`"),
         ] {
             assert_eq!(read::<Limits>("f", text).unwrap_err().to_string(), expected, "{text}");

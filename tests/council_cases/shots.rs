@@ -126,7 +126,7 @@ fn every_way_gives_the_same_decision() {
         if is_signed {
             chamber.agrees(&case);
         } else {
-            assert_eq!(code(&spoolgate(&home, &["council", "show", &case])), 1);
+            assert_eq!(code(&spoolgate(&home, &["council", "show", &case])), 2);
         }
     }
     assert_eq!(decisions.len(), 9);
@@ -154,7 +154,7 @@ fn what_each_subcommand_says() {
     for args in [&["show", "req_1"][..], &["brief", "req_1", "RO"], &["dissent", "req_1"]] {
         let (code, out, err, _) = run(args);
         assert!(
-            code == 1 && out.is_empty() && err.contains("there is no case `req_1`"),
+            code == 2 && out.is_empty() && err.contains("there is no case `req_1`"),
             "{args:?}: {code} {out} {err}"
         );
     }

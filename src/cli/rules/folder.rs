@@ -74,13 +74,14 @@ impl Folder {
         self.texts.contains_key("rules/safety.yaml").then(|| self.compiled())
     }
 
-    /// The whole rulebook, where the folder is meant to hold one: rules and sets alone have no limits. What was meant as
-    /// a home and lacks its limits refuses every entry, and is no home without fault.
+    /// The whole rulebook, where the folder is meant to hold one: a policy to be copied has no limits. A home that lacks
+    /// its limits refuses every entry, and is no home without fault.
     pub fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
-        let parts = ["rules/core/", "rules/active/", "rules/sets/", "rules/tests/", "council/"];
-        let is_whole = self.texts.keys().any(|path| !parts.iter().any(|part| path.starts_with(part)))
-            || self.home.as_ref().is_some_and(|home| segment::is_log(&home.join(segment::AUDIT_DIR)));
-        is_whole.then(|| self.compiled())
+        let is_home = || {
+            let audit = self.home.as_ref().map(|home| home.join(segment::AUDIT_DIR));
+            audit.is_some_and(|audit| segment::is_log(&audit))
+        };
+        self.rulebook().or_else(|| is_home().then(|| self.compiled()))
     }
 
     fn compiled(&self) -> Result<Rulebook, RulebookError> {
