@@ -68,7 +68,7 @@ fn run(first: u64, seeds: u64, recoveries: u64) -> Tally {
 
 #[test]
 fn many_seeds() {
-    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 16), setting("SPOOLGATE_SIM_RECOVERIES", 40));
+    let (seeds, recoveries) = (setting("SPOOLGATE_SIM_SEEDS", 10), setting("SPOOLGATE_SIM_RECOVERIES", 40));
     let total = run(1, seeds, recoveries);
     assert!(total.recoveries >= seeds * recoveries);
     for (what, n) in [
