@@ -187,6 +187,7 @@ fn fate(outcome: &Outcome) -> Fate {
     match outcome.decision.status {
         Status::Pending | Status::Success | Status::Error => Fate::Passed,
         Status::Held => Fate::Held,
+        Status::RateLimited => Fate::Refused,
         Status::Rejected => match outcome.answer.error.as_ref().map(|error| error.code) {
             Some(Code::MalformedPayload) => Fate::Inexpressible,
             _ => Fate::Refused,

@@ -144,7 +144,7 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
     let payload = view.payload(line)?;
     let failed = rows(&|row| !row.passed);
     let outcome = match (decision.status, decision.decision.is_some()) {
-        (Status::Rejected, _) => "refused",
+        (Status::Rejected | Status::RateLimited, _) => "refused",
         (Status::Held, _) => "held",
         (Status::Pending, _) => "pending",
         (Status::Error, _) => "error",

@@ -628,7 +628,7 @@ pub(super) fn refused(now: Time, seq: u64, rulebook: &str) -> Decision {
 }
 
 fn refuse(decision: &mut Decision, refusal: &Refusal) {
-    decision.status = Status::Rejected;
+    decision.status = if refusal.code.is_for_later() { Status::RateLimited } else { Status::Rejected };
     decision.metadata.code = Some(refusal.code);
     decision.metadata.message = Some(refusal.message.clone());
 }

@@ -63,7 +63,7 @@ impl Fate {
         match status {
             Status::Success | Status::Pending | Status::Error => Fate::Accepted,
             Status::Held => Fate::Held,
-            Status::Rejected => Fate::Refused,
+            Status::Rejected | Status::RateLimited => Fate::Refused,
         }
     }
 

@@ -101,7 +101,8 @@ pub struct MarketRows {
     pub changes: Vec<Change>,
 }
 
-/// Status of a request in the audit trail.
+/// Status of a request in the audit trail, in the words of the gateway's document: what is told to come later, or to wait for
+/// a person, has the word of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -109,7 +110,10 @@ pub enum Status {
     Success,
     /// Refused.
     Rejected,
+    /// Refused for now: the same request may come again later.
+    RateLimited,
     /// Held until a person approves: nothing is done yet.
+    #[serde(rename = "requires_approval")]
     Held,
     /// About to be done outside: what came of it stands in a response line.
     Pending,
@@ -684,7 +688,7 @@ impl Decision {
             }
             _ if self.status == Status::Held => self.held_answer()?,
             (None, None, _) if self.is_about_admission() => self.admission_answer()?,
-            (Some(data), _, Some(_)) if self.metadata.code.is_some_and(Code::is_for_later) => {
+            (Some(data), _, Some(_)) if self.status == Status::RateLimited => {
                 Some(self.limited_answer(data)?)
             }
             (Some(data), _, _) => Some(data.clone()),
@@ -696,11 +700,11 @@ impl Decision {
         Ok(Answer {
             request_id: self.request_id.clone().unwrap_or_default(),
             timestamp: self.timestamp,
-            status: match (self.status, self.metadata.code) {
-                (Status::Success, _) => AnswerStatus::Success,
-                (Status::Rejected, Some(code)) if code.is_for_later() => AnswerStatus::RateLimited,
-                (Status::Rejected | Status::Pending | Status::Error, _) => AnswerStatus::Error,
-                (Status::Held, _) => AnswerStatus::RequiresApproval,
+            status: match self.status {
+                Status::Success => AnswerStatus::Success,
+                Status::RateLimited => AnswerStatus::RateLimited,
+                Status::Rejected | Status::Pending | Status::Error => AnswerStatus::Error,
+                Status::Held => AnswerStatus::RequiresApproval,
             },
             data,
             error,

@@ -92,12 +92,12 @@ impl Outcome {
     fn columns(self) -> &'static [&'static str] {
         match self {
             Outcome::Accepted => &["ACCEPTED"],
-            Outcome::Rejected => &["rejected", "REJECTED"],
-            Outcome::Held | Outcome::RequiresApproval => &["held"],
+            Outcome::Rejected => &["rejected", "rate_limited", "REJECTED"],
+            Outcome::Held | Outcome::RequiresApproval => &["requires_approval"],
             Outcome::Success => &["success"],
             Outcome::Pending => &["pending"],
             Outcome::Error => &["rejected", "error"],
-            Outcome::RateLimited => &["rejected"],
+            Outcome::RateLimited => &["rate_limited"],
             // A line has either beside the ruling over its check vector.
             Outcome::Allow => &["ALLOW", "ACCEPTED", "REJECTED"],
             Outcome::Deny => &["DENY", "ACCEPTED", "REJECTED"],
@@ -200,25 +200,25 @@ impl<'a> Entry<'a> {
         self.status.map(|status| match status {
             Status::Success => "success",
             Status::Rejected => "rejected",
-            Status::Held => "held",
+            Status::RateLimited => "rate_limited",
+            Status::Held => "requires_approval",
             Status::Pending => "pending",
             Status::Error => "error",
         })
     }
 
     fn came_out(&self, outcome: Outcome) -> bool {
-        let is_limited = self.metadata.code.is_some_and(Code::is_for_later);
         match outcome {
             Outcome::Accepted => self.ruling() == Some("ACCEPTED"),
-            Outcome::Rejected => self.status == Some(Status::Rejected) || self.ruling() == Some("REJECTED"),
+            Outcome::Rejected => {
+                matches!(self.status, Some(Status::Rejected | Status::RateLimited))
+                    || self.ruling() == Some("REJECTED")
+            }
             Outcome::Held | Outcome::RequiresApproval => self.status == Some(Status::Held),
             Outcome::Success => self.status == Some(Status::Success),
             Outcome::Pending => self.status == Some(Status::Pending),
-            Outcome::Error => match self.status {
-                Some(Status::Rejected) => !is_limited,
-                status => status == Some(Status::Error),
-            },
-            Outcome::RateLimited => self.status == Some(Status::Rejected) && is_limited,
+            Outcome::Error => matches!(self.status, Some(Status::Rejected | Status::Error)),
+            Outcome::RateLimited => self.status == Some(Status::RateLimited),
             Outcome::Allow => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Allow),
             Outcome::Deny => self.receipt.as_ref().is_some_and(|receipt| receipt.decision == Verdict::Deny),
             Outcome::Approve => self.outcome == Some(Stance::Approve),

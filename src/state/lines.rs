@@ -215,7 +215,8 @@ fn status_name(status: Status) -> &'static str {
     match status {
         Status::Success => "success",
         Status::Rejected => "rejected",
-        Status::Held => "held",
+        Status::RateLimited => "rate_limited",
+        Status::Held => "requires_approval",
         Status::Pending => "pending",
         Status::Error => "error",
     }

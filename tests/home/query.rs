@@ -27,7 +27,6 @@ use spoolgate::host::real_disk::RealDisk;
 use spoolgate::ledger::line::{self, LINE_BYTES_MAX};
 use spoolgate::ledger::seal::Seal;
 use spoolgate::ledger::tree::{Hash, leaf_hash};
-use spoolgate::wire::code::Code;
 use spoolgate::wire::ids::OrderId;
 use spoolgate::wire::time::Time;
 use tempfile::TempDir;
@@ -59,9 +58,7 @@ fn words(decision: &Decision) -> Vec<&'static str> {
         Status::Held => vec!["held", "requires_approval"],
         Status::Pending => vec!["pending"],
         Status::Error => vec!["error"],
-        Status::Rejected if decision.metadata.code == Some(Code::RateLimited) => {
-            vec!["rejected", "rate_limited"]
-        }
+        Status::RateLimited => vec!["rejected", "rate_limited"],
         Status::Rejected => vec!["rejected", "error"],
     };
     words.extend(decision.decision.map(|ruling| match ruling {

@@ -145,7 +145,7 @@ fn outcome(decision: &Decision) -> (&'static str, Tone) {
         (Status::Held, ..) => ("held", Tone::Waits),
         (Status::Pending, ..) => ("pending", Tone::Waits),
         (Status::Error, ..) => ("error", Tone::Refused),
-        (Status::Rejected, _, Some(code)) if code.is_for_later() => ("rate_limited", Tone::Waits),
+        (Status::RateLimited, ..) => ("rate_limited", Tone::Waits),
         (Status::Rejected, ..) => ("rejected", Tone::Refused),
     }
 }
