@@ -420,6 +420,12 @@ impl Home {
                 _ => None,
             })
             .collect();
+        // Whoever is told that a rule is in force, or that a request is held, finds its file.
+        for (seq, (decision, _)) in &by_seq {
+            self.publish_holds(decision, false)?;
+            self.publish_proposals(*seq, &decision.changes)?;
+            self.publish_services(*seq, &decision.changes)?;
+        }
         let mut ended: Vec<(u64, u64, Answer)> = Vec::new();
         for (seq, record, _) in &others {
             let Record::Response(line) = record else { continue };
@@ -482,9 +488,6 @@ impl Home {
             self.publish_case_files_of(*seq, decision)?;
             self.publish_instructions(*seq, &decision.changes, false)?;
             self.publish_forwarded(decision, false)?;
-            self.publish_holds(decision, false)?;
-            self.publish_proposals(*seq, &decision.changes)?;
-            self.publish_services(*seq, &decision.changes)?;
         }
         for (seq, record, _) in &others {
             if record.instructs() {

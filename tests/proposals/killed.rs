@@ -1,6 +1,8 @@
 //! A gate that is killed at any write between a proposal and its files: it is applied once, and the old rule file never
 //! undoes it.
 
+use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -123,7 +125,21 @@ fn steps(gate: &Gate) -> usize {
     changes.filter(|change| matches!(change, Change::Proposal(_) | Change::Services(_))).count()
 }
 
-/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started again.
+/// The names in a folder of a home.
+fn names(gate: &Gate, folder: &str) -> BTreeSet<OsString> {
+    let entries = std::fs::read_dir(gate.path(folder)).into_iter().flatten();
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// What a person sees of rules and of what waits: names and texts.
+fn seen(gate: &Gate) -> (BTreeSet<OsString>, BTreeSet<OsString>, Vec<Option<String>>) {
+    let text = |path: &str| std::fs::read_to_string(gate.path(path)).ok();
+    let texts = ["rules/active/cap.yaml", "rules/active/all.yaml", "rules/services.yaml"];
+    (names(gate, "rules/active"), names(gate, "proposals/pending"), texts.map(text).to_vec())
+}
+
+/// Kills the gate at every write of `ask` in turn; `good` says what must hold once it has started again. Whoever was answered
+/// before that sees what was answered.
 fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, i64)) {
     for n in 0.. {
         let gate = fork(base);
@@ -138,6 +154,9 @@ fn at_every_write(base: &Gate, ask: &dyn Fn(&Gate), good: &dyn Fn(&Gate, &Home, 
         };
         let died = done().is_err();
         drop(home);
+        if names(&gate, "spool/out") != names(base, "spool/out") {
+            assert_ne!(seen(&gate), seen(base), "killed at write {n}: answered before its file was there");
+        }
         let mut home = gate.open();
         good(&gate, &home, n);
         super::common::place::drain(&mut home).unwrap();
