@@ -6,58 +6,10 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::payload::{gather, members};
-use super::{UNREADABLE, unknown};
+use super::{UNREADABLE, unknown, whom};
 use crate::rules::rule::{Fact, Value};
 use crate::wire::amount::Amount;
 
-/// Names of members that say whom a call is for, without case, `_` and `-`.
-const WHOM: &[&str] = &[
-    "accountnumber",
-    "attendee",
-    "attendees",
-    "bcc",
-    "beneficiary",
-    "cc",
-    "channel",
-    "channelid",
-    "channels",
-    "contact",
-    "contacts",
-    "destination",
-    "destinationaccount",
-    "email",
-    "emailaddress",
-    "emails",
-    "grantee",
-    "group",
-    "guest",
-    "guests",
-    "iban",
-    "invitee",
-    "invitees",
-    "member",
-    "members",
-    "participant",
-    "participants",
-    "payee",
-    "payees",
-    "phone",
-    "phonenumber",
-    "receiver",
-    "recipient",
-    "recipientid",
-    "recipients",
-    "room",
-    "sharedwith",
-    "sharewith",
-    "to",
-    "toaccount",
-    "user",
-    "useremail",
-    "userid",
-    "username",
-    "users",
-];
 /// Names of members that say where a call goes, or has its service go.
 const WHERE: &[&str] = &[
     "callback",
@@ -83,14 +35,39 @@ const WHERE: &[&str] = &[
 const AMOUNT: &[&str] = &["amount"];
 const SEVERAL: &str = "the body has more than one amount";
 
-/// Whom a body names.
-pub(super) fn whom(body: &str) -> Fact<'_> {
-    texts_of(body, WHOM)
+/// Whom a body names: all of what stands in members that say so, and elsewhere each text that is an address.
+pub(super) fn named_whom(body: &str) -> Fact<'_> {
+    let mut found = Vec::new();
+    many(gather_whom(body, &mut found).map(|()| found))
+}
+
+fn gather_whom<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
+    match json.bytes().next()? {
+        b'{' => members(json)?.into_iter().try_for_each(|(name, value)| match value.get() {
+            value if whom::is_named(&name) => gather(value, found),
+            value if whom::is_sender(&name) && !value.starts_with(['{', '[']) => Some(()),
+            value => gather_whom(value, found),
+        }),
+        b'[' => {
+            let elements: Vec<&'a RawValue> = serde_json::from_str(json).ok()?;
+            elements.into_iter().try_for_each(|value| gather_whom(value.get(), found))
+        }
+        b'"' => {
+            let text: Cow<'a, str> = serde_json::from_str(json).ok()?;
+            found.extend(whom::addresses_in(&text).into_iter().map(|address| Value::Text(address.into())));
+            Some(())
+        }
+        _ => Some(()),
+    }
 }
 
 /// Hosts and URLs that a body names.
 pub(super) fn places(body: &str) -> Fact<'_> {
-    texts_of(body, WHERE)
+    let mut found = Vec::new();
+    let mut texts: Vec<Value<'_>> = Vec::new();
+    let read = named(body, WHERE, &mut found)
+        .and_then(|()| found.into_iter().try_for_each(|value| gather(value, &mut texts)));
+    many(read.map(|()| texts))
 }
 
 /// The one amount that a body names.
@@ -109,15 +86,12 @@ pub(super) fn amount(body: &str) -> Fact<'_> {
     }
 }
 
-fn texts_of<'a>(body: &'a str, names: &[&str]) -> Fact<'a> {
-    let mut found = Vec::new();
-    let mut texts: Vec<Value<'a>> = Vec::new();
-    let read = named(body, names, &mut found)
-        .and_then(|()| found.into_iter().try_for_each(|value| gather(value, &mut texts)));
-    match read {
+/// None: it cannot be read.
+fn many(texts: Option<Vec<Value<'_>>>) -> Fact<'_> {
+    match texts {
         None => unknown(UNREADABLE),
-        Some(()) if texts.is_empty() => Fact::Absent,
-        Some(()) => Fact::Many(texts),
+        Some(texts) if texts.is_empty() => Fact::Absent,
+        Some(texts) => Fact::Many(texts),
     }
 }
 
@@ -125,7 +99,7 @@ fn texts_of<'a>(body: &'a str, names: &[&str]) -> Fact<'a> {
 fn named<'a>(json: &'a str, names: &[&str], found: &mut Vec<&'a str>) -> Option<()> {
     match json.bytes().next()? {
         b'{' => members(json)?.into_iter().try_for_each(|(name, value)| {
-            if names.contains(&plain(&name).as_str()) {
+            if names.contains(&whom::plain(&name).as_str()) {
                 found.push(value.get());
                 return Some(());
             }
@@ -139,10 +113,6 @@ fn named<'a>(json: &'a str, names: &[&str], found: &mut Vec<&'a str>) -> Option<
     }
 }
 
-fn plain(name: &str) -> String {
-    name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -154,13 +124,13 @@ mod tests {
     #[test]
     fn members_are_found_by_name_however_it_is_written_and_at_any_depth() {
         let body = r#"{"Recipient":"A","n":[{"user_email":"b@c.d","x":"no"},{"share-with":["e",7,null]}],"amount":"1.50"}"#;
-        assert_eq!(whom(body), texts(&["A", "b@c.d", "e", "7"]));
+        assert_eq!(named_whom(body), texts(&["A", "b@c.d", "e", "7"]));
         assert_eq!(amount(body), Fact::number(Amount::parse_exact("1.50").unwrap()));
         assert_eq!(places(body), Fact::Absent);
         assert_eq!(places(r#"{"callbackUrl":"https://x.y/z","links":[]}"#), texts(&["https://x.y/z"]));
-        assert_eq!(whom(r#"{"to":{"name":"A"}}"#), texts(&["name", "A"]), "all of it is compared");
+        assert_eq!(named_whom(r#"{"to":{"name":"A"}}"#), texts(&["name", "A"]), "all of it is compared");
         for nothing in ["{}", "7", r#"{"text":"to"}"#, r#"{"to":null}"#, r#"{"to":[]}"#] {
-            assert_eq!(whom(nothing), Fact::Absent, "{nothing}");
+            assert_eq!(named_whom(nothing), Fact::Absent, "{nothing}");
         }
     }
 

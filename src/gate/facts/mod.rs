@@ -7,6 +7,7 @@ mod order;
 mod payload;
 #[cfg(test)]
 mod tests;
+mod whom;
 
 use std::cell::OnceCell;
 

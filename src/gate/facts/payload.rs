@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::body;
+use super::whom;
 use super::{NO_SUCH, UNREADABLE, minutes, size, unknown, whole};
 use crate::rules::rule::field::Id;
 use crate::rules::rule::{Fact, Value};
@@ -67,11 +68,15 @@ impl<'a> PayloadView<'a> {
             Id::PayloadDataType => self.text("dataType"),
             Id::PayloadService => self.text("service"),
             Id::PayloadEndpoint => self.text("endpoint"),
+            Id::PayloadEndpointTo => self.of_member("endpoint", |value| match text_of(value) {
+                Some(Value::Text(endpoint)) => whom::of_endpoint(&endpoint),
+                _ => unknown(UNREADABLE),
+            }),
             Id::PayloadMethod => self.text("method"),
             Id::PayloadHeaderNames => self.headers(|name, _| Some(Value::Text(name))),
             Id::PayloadHeaderValues => self.headers(|_, value| text_of(value)),
             Id::PayloadBodyTexts => self.of_member("body", |body| texts(body.get())),
-            Id::PayloadBodyTo => self.of_member("body", |value| body::whom(value.get())),
+            Id::PayloadBodyTo => self.of_member("body", |value| body::named_whom(value.get())),
             Id::PayloadBodyHosts => self.of_member("body", |value| body::places(value.get())),
             Id::PayloadBodyAmount => self.of_member("body", |value| body::amount(value.get())),
             Id::PayloadTexts => texts(&self.envelope.payload),

@@ -78,7 +78,7 @@ const CONTROL: &str = r#"{"decision_id":"d","concern_id":"paper:btc-usd","accoun
 const COUNCIL: &str = r#"{"request_id":"c","timestamp":"2026-02-21T12:00:00Z","proposer":"Ann","change_type":"FREEZE_SPEC","context":{"summary":"less","files_changed":["a.py"],"key_metrics":{"sharpe":1}},"artifacts":{"diff_content":"+x","spec_content":"s"},"returns":[0.1]}"#;
 const MAIL: &str = r#"{"to":["a@b.com","c@d.com"],"cc":["e@f.com"],"subject":"hi","body":"see https:\/\/x.com","replyToMessageId":"m"}"#;
 const EVENT: &str = r#"{"calendarId":"work","title":"t","startTime":"2026-02-21T13:34:56Z","endTime":"2026-02-21T14:34:56Z","description":"d","attendees":["a@b.com"]}"#;
-const CALL: &str = r#"{"service":"bank","endpoint":"/pay","method":"POST","headers":{"X-A":"1"},"body":{"to":["IBAN",{"n":12.50}],"ok":true,"amount":"7.5","url":"https://x.com"}}"#;
+const CALL: &str = r#"{"service":"bank","endpoint":"/users/eve/pay","method":"POST","headers":{"X-A":"1"},"body":{"to":["IBAN",{"n":12.50}],"ok":true,"amount":"7.5","url":"https://x.com"}}"#;
 
 /// For each ruled action a payload with everything, and one with as little as its schema allows.
 const PAYLOADS: &[(&str, &str, &str)] = &[
@@ -364,6 +364,7 @@ fn payloads_are_read_by_path() {
     let all_texts = ["amount", "7.5", "ok", "to", "IBAN", "n", "12.50", "url", "https://x.com"];
     assert_eq!(facts["payload.body_texts"], texts(&all_texts));
     assert_eq!(facts["payload.body_to"], texts(&["IBAN", "n", "12.50"]));
+    assert_eq!(facts["payload.endpoint_to"], texts(&["eve"]));
     assert_eq!(facts["payload.body_hosts"], texts(&["https://x.com"]));
     assert_eq!(facts["payload.body_amount"], Fact::number(a("7.5")));
     assert_eq!(facts["payload.header_names"], texts(&["X-A"]));

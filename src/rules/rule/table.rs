@@ -231,11 +231,12 @@ fields! {
     CALL {
         PayloadService one "payload.service", Word(&[]), Never, "", "service";
         PayloadEndpoint one "payload.endpoint", Text, Never, "", "path below its host";
+        PayloadEndpointTo many "payload.endpoint_to", Text, Absent, "", "whom the endpoint names: what follows a part such as users or collaborators, query parameters named as in payload.body_to[], mail addresses and IBANs";
         PayloadMethod one "payload.method", Word(METHODS), Never, "", "HTTP method";
         PayloadHeaderNames many "payload.header_names", Text, Absent, "", "names of headers";
         PayloadHeaderValues many "payload.header_values", Text, Absent, "", "their values";
         PayloadBodyTexts many "payload.body_texts", Text, Absent, "", "every text, number and member name of the body, at any depth";
-        PayloadBodyTo many "payload.body_to", Text, Absent, "", "whom the body names: members such as recipient, to, payee, iban, user, email, channel, participants, at any depth";
+        PayloadBodyTo many "payload.body_to", Text, Absent, "", "whom the body names: members such as recipient, to, payee, iban, user, email, channel, participants, at any depth; mail addresses and IBANs under any name but a sender's";
         PayloadBodyHosts many "payload.body_hosts", Host, Absent, "", "where the body leads: members such as url, link, host, webhook, website, at any depth";
         PayloadBodyAmount one "payload.body_amount", Number, Absent, "", "the body's one member `amount`, at any depth; unknown where there are several";
     }
