@@ -31,8 +31,6 @@ const WHERE: &[&str] = &[
     "webpage",
     "website",
 ];
-/// Names of members that say how much.
-const AMOUNT: &[&str] = &["amount"];
 const SEVERAL: &str = "the body has more than one amount";
 
 /// Whom a body names: all of what stands in members that say so, and elsewhere each text that is an address.
@@ -65,7 +63,7 @@ fn gather_whom<'a>(json: &'a str, found: &mut Vec<Value<'a>>) -> Option<()> {
 pub(super) fn places(body: &str) -> Fact<'_> {
     let mut found = Vec::new();
     let mut texts: Vec<Value<'_>> = Vec::new();
-    let read = named(body, WHERE, &mut found)
+    let read = named(body, &|name| WHERE.contains(&whom::plain(name).as_str()), &mut found)
         .and_then(|()| found.into_iter().try_for_each(|value| gather(value, &mut texts)));
     many(read.map(|()| texts))
 }
@@ -73,7 +71,7 @@ pub(super) fn places(body: &str) -> Fact<'_> {
 /// The one amount that a body names.
 pub(super) fn amount(body: &str) -> Fact<'_> {
     let mut found = Vec::new();
-    if named(body, AMOUNT, &mut found).is_none() {
+    if named(body, &is_amount, &mut found).is_none() {
         return unknown(UNREADABLE);
     }
     match found.as_slice() {
@@ -95,19 +93,24 @@ fn many(texts: Option<Vec<Value<'_>>>) -> Fact<'_> {
     }
 }
 
-/// Values of the members with one of these names; what stands below one of them belongs to it.
-fn named<'a>(json: &'a str, names: &[&str], found: &mut Vec<&'a str>) -> Option<()> {
+/// Whether a name says how much, as `amount`, `transferAmount` and `amount_usd` do.
+fn is_amount(name: &str) -> bool {
+    whom::words(name).iter().any(|word| word == "amount")
+}
+
+/// Values of the members with such a name; what stands below one of them belongs to it.
+fn named<'a>(json: &'a str, is_meant: &dyn Fn(&str) -> bool, found: &mut Vec<&'a str>) -> Option<()> {
     match json.bytes().next()? {
         b'{' => members(json)?.into_iter().try_for_each(|(name, value)| {
-            if names.contains(&whom::plain(&name).as_str()) {
+            if is_meant(&name) {
                 found.push(value.get());
                 return Some(());
             }
-            named(value.get(), names, found)
+            named(value.get(), is_meant, found)
         }),
         b'[' => {
             let elements: Vec<&'a RawValue> = serde_json::from_str(json).ok()?;
-            elements.into_iter().try_for_each(|value| named(value.get(), names, found))
+            elements.into_iter().try_for_each(|value| named(value.get(), is_meant, found))
         }
         _ => Some(()),
     }
@@ -136,11 +139,14 @@ mod tests {
 
     #[test]
     fn of_two_amounts_or_of_one_that_is_no_number_nobody_says_anything() {
-        for body in
-            [r#"{"amount":1,"split":[{"Amount":2}]}"#, r#"{"amount":"much"}"#, r#"{"amount":{"value":1}}"#]
-        {
+        for body in [
+            r#"{"amount":1,"split":[{"transferAmount":2}]}"#,
+            r#"{"amount":"much"}"#,
+            r#"{"amount":{"value":1}}"#,
+        ] {
             assert!(matches!(amount(body), Fact::Unknown(_)), "{body}");
         }
         assert_eq!(amount(r#"{"value":1}"#), Fact::Absent);
+        assert_eq!(amount(r#"{"amount_usd":1}"#), Fact::number(Amount::ONE));
     }
 }

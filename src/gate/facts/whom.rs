@@ -290,7 +290,7 @@ pub(super) fn plain(name: &str) -> String {
 }
 
 /// The words of a name, parted as in `snake_case`, `kebab-case`, `camelCase` or `recipientIBAN`, in lower case.
-fn words(name: &str) -> Vec<String> {
+pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;
     for c in name.chars() {

@@ -238,7 +238,7 @@ fields! {
         PayloadBodyTexts many "payload.body_texts", Text, Absent, "", "every text, number and member name of the body, at any depth";
         PayloadBodyTo many "payload.body_to", Text, Absent, "", "whom the body names: members such as recipient, to, payee, iban, user, email, channel, participants, at any depth; mail addresses and IBANs under any name but a sender's";
         PayloadBodyHosts many "payload.body_hosts", Host, Absent, "", "where the body leads: members such as url, link, host, webhook, website, at any depth";
-        PayloadBodyAmount one "payload.body_amount", Number, Absent, "", "the body's one member `amount`, at any depth; unknown where there are several";
+        PayloadBodyAmount one "payload.body_amount", Number, Absent, "", "the body's one member with the word amount in its name, at any depth; unknown where there are several";
     }
     GATEWAY {
         PayloadHost one "payload.host", Host, Unknown, "", "host of the service that it goes to, by rules/services.yaml, whatever the payload calls it; unknown where it may go nowhere";
