@@ -2,6 +2,8 @@
 //! not, and to give up on a proposal that was written to take long.
 
 #![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::print_stdout,
@@ -14,8 +16,8 @@ use std::time::Duration;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
-use spoolgate::rules::proof::{Comparison, Direction, STEPS_MAX, compare};
-use spoolgate::rules::rule::RuleSet;
+use spoolgate_rules::proof::{Comparison, Direction, STEPS_MAX, compare};
+use spoolgate_rules::rule::RuleSet;
 
 /// Rule files: path and text.
 type Files = Vec<(String, String)>;

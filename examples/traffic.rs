@@ -1,6 +1,12 @@
 //! Agent-attack traffic through the gate: `cargo run --release --example traffic [-- --data DIR] [--policy DIR] [--format json]`.
 //! DIR holds requests.jsonl and environment.json. The sets of the policy are made from environment.json alone.
-#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it prints a table")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it reads files and prints a table"
+)]
 
 use std::path::PathBuf;
 use std::process::ExitCode;

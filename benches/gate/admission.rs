@@ -8,21 +8,21 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
-use spoolgate::admission::lineage::Admitted;
-use spoolgate::gate::actions;
-use spoolgate::gate::admission::Way;
-use spoolgate::gate::decide::needs;
-use spoolgate::gate::prepare::{Authentic, Body, Origin, Payload};
-use spoolgate::gate::state::KeyRecord;
-use spoolgate::gate::{Change, Lookups, Prepared, Record, State, decide};
-use spoolgate::rules::{Bundle, Rulebook};
-use spoolgate::state::store::{Hold, STATE_FILE};
-use spoolgate::state::{Outstanding, Store, fold};
-use spoolgate::wire::admin::Algorithm;
-use spoolgate::wire::admission::AdmissionAttempt;
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Capability, DomainPart, Principal, RequestId};
-use spoolgate::wire::time::Time;
+use spoolgate_admission::lineage::Admitted;
+use spoolgate_gate::actions::Body;
+use spoolgate_gate::actions::admission_judge::AdmissionAdmit;
+use spoolgate_gate::decide::needs;
+use spoolgate_gate::prepare::{Authentic, Origin};
+use spoolgate_gate::state::KeyRecord;
+use spoolgate_gate::{Change, Lookups, Prepared, Record, State, decide};
+use spoolgate_home::index::store::{Hold, STATE_FILE};
+use spoolgate_home::index::{Outstanding, Store, fold};
+use spoolgate_rules::{Bundle, Rulebook};
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::admission::AdmissionAttempt;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Capability, DomainPart, Principal, RequestId};
+use spoolgate_wire::time::Time;
 
 use crate::Bench;
 use crate::child::thread_seconds;
@@ -132,8 +132,7 @@ impl Forest {
             causality: None,
         };
         let (payload_hash, request_hash) = (envelope.payload_hash(), envelope.request_hash());
-        let rule = actions::find(&envelope.action).context("no such action")?;
-        let body = Ok(Body { rule, payload: Payload::Admission(Way::Admit, Box::new(attempt)) });
+        let body = Ok(Body::of::<AdmissionAdmit>(attempt));
         let authentic = Authentic { envelope, key_id: "k".to_owned(), payload_hash, request_hash, body };
         Ok(Prepared {
             origin: Origin::Flat,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use spoolgate::wire::signing::sha256_hex;
+use spoolgate_wire::signing::sha256_hex;
 
 use crate::Bench;
 use crate::bare::{LIMIT, Loop};

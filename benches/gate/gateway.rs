@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use spoolgate::gate::record::Record;
-use spoolgate::ledger::line;
+use spoolgate_gate::record::Record;
+use spoolgate_ledger::line;
 
 use crate::Bench;
 use crate::child;

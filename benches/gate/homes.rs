@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use spoolgate::gate::prepare::{Delivery, Origin};
-use spoolgate::gate::record::{Record, Ruling};
-use spoolgate::home::read::real_seams;
-use spoolgate::home::{Home, Seams};
-use spoolgate::host::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
-use spoolgate::ledger::line;
-use spoolgate::spool::claim::Claimed;
-use spoolgate::spool::name::ClaimName;
+use spoolgate_gate::prepare::{Delivery, Origin};
+use spoolgate_gate::record::{Record, Ruling};
+use spoolgate_home::read::real_seams;
+use spoolgate_home::{Home, Seams};
+use spoolgate_host::spool::claim::Claimed;
+use spoolgate_host::spool::name::ClaimName;
+use spoolgate_ledger::disk::{Access, DirStream, Disk, LogFile, Mode, ReadFile, Stat};
+use spoolgate_ledger::line;
 
 use crate::child;
 use crate::requests::{AGENT, Agent, Fate, Sent, THESES, thesis};

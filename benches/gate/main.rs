@@ -2,6 +2,8 @@
 //! same disk in the same minute, one after the other by turns. `docs/performance.md` says what the figures mean.
 
 #![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
     clippy::float_arithmetic,
     clippy::indexing_slicing,
     clippy::print_stdout,

@@ -1,10 +1,10 @@
 //! Signed requests as agents send them.
 
 use anyhow::{Context, Result, bail};
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId};
-use spoolgate::wire::signing::{SignKey, unhex};
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::signing::{SignKey, unhex};
 
 /// The agent of the homes here.
 pub const AGENT: &str = "trend-bot";

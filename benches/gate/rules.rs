@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use anyhow::{Context, Result, ensure};
-use spoolgate::gate::facts::facts;
-use spoolgate::gate::handle::Turn;
-use spoolgate::gate::prepare::Keyring;
-use spoolgate::gate::prepare::{Delivery, Origin};
-use spoolgate::gate::record::Ruling;
-use spoolgate::gate::{Lookups, Prepared, decide, prepare};
-use spoolgate::home::Home;
-use spoolgate::home::read::real_seams;
-use spoolgate::rules::Rulebook;
-use spoolgate::rules::rule::{Around, Entries, RuleSet};
-use spoolgate::wire::signing::VerifyKey;
+use spoolgate_gate::facts::facts;
+use spoolgate_gate::handle::Turn;
+use spoolgate_gate::prepare::Keyring;
+use spoolgate_gate::prepare::{Delivery, Origin};
+use spoolgate_gate::record::Ruling;
+use spoolgate_gate::{Lookups, Prepared, decide, prepare};
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::rule::{Around, Entries, RuleSet};
+use spoolgate_wire::signing::VerifyKey;
 
 use crate::Bench;
 use crate::figures::{Figure, Goal, Report, Unit};

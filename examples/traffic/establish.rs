@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
-use spoolgate::rules::rule::host;
+use spoolgate_rules::rule::host;
 
 /// Values with why they count.
 pub type Found = BTreeMap<String, &'static str>;

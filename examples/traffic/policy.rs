@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde_json::json;
-use spoolgate::rules::services::BY_ACTION;
+use spoolgate_rules::services::BY_ACTION;
 
 use super::calls::{Call, Suite};
 use super::establish::{Established, Found};

@@ -3,8 +3,8 @@
 
 use num_bigint::BigInt;
 use serde::Deserialize;
-use spoolgate::wire::amount::{self, Amount};
-use spoolgate::wire::json::check_value;
+use spoolgate_wire::amount::{self, Amount};
+use spoolgate_wire::json::check_value;
 
 #[derive(Deserialize)]
 struct Wire {

@@ -8,14 +8,14 @@ use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, SigningKey, Verifier};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
-use spoolgate::gate::prepare::{Keyring, Origin};
-use spoolgate::gate::state::KeyRecord;
-use spoolgate::gate::{Change, Delivery, State, prepare};
-use spoolgate::wire::admin::Algorithm;
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::Principal;
-use spoolgate::wire::signing::{SignKey, VerifyKey, hex};
-use spoolgate::wire::time::Time;
+use spoolgate_gate::prepare::{Keyring, Origin};
+use spoolgate_gate::state::KeyRecord;
+use spoolgate_gate::{Change, Delivery, State, prepare};
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::signing::{SignKey, VerifyKey, hex};
+use spoolgate_wire::time::Time;
 
 use super::input::Choices;
 

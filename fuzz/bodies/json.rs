@@ -6,8 +6,8 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
-use spoolgate::wire::json::{DEPTH_MAX, JsonErrorKind, check_object, check_value, minify};
-use spoolgate::wire::sealed::{self, Disclosure};
+use spoolgate_wire::json::{DEPTH_MAX, JsonErrorKind, check_object, check_value, minify};
+use spoolgate_wire::sealed::{self, Disclosure};
 
 /// What serde_json sees: how deep it goes, and whether a key stands twice in one object.
 #[derive(Default)]

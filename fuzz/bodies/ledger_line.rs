@@ -2,12 +2,12 @@
 //! written again has one form; folding its changes and answering from it never panic.
 
 use serde_json::Value;
-use spoolgate::gate::State;
-use spoolgate::gate::record::Record;
-use spoolgate::ledger::line::{self, LINE_BYTES_MAX};
-use spoolgate::ledger::seal::Seal;
-use spoolgate::ledger::segment::Segment;
-use spoolgate::wire::json;
+use spoolgate_gate::State;
+use spoolgate_gate::record::Record;
+use spoolgate_ledger::line::{self, LINE_BYTES_MAX};
+use spoolgate_ledger::seal::Seal;
+use spoolgate_ledger::segment::Segment;
+use spoolgate_wire::json;
 
 /// Every kind of line.
 pub const KINDS: [&str; 22] = [

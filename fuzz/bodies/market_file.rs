@@ -3,11 +3,11 @@
 
 use std::io::{Cursor, Write};
 
-use spoolgate::trading::market::{
+use spoolgate_market::{
     BLOB_ROWS_MAX, Edge, FILE_ROWS_MAX, Import, Options, PROBLEMS_MAX, Row, import, import_rates, parse_blob,
     write_blob,
 };
-use spoolgate::wire::amount::Amount;
+use spoolgate_wire::amount::Amount;
 use zip::write::SimpleFileOptions;
 
 use super::input::Choices;

@@ -1,5 +1,5 @@
 //! What is fuzzed: one body a target, a plain function of bytes that panics where a promise does not hold.
-//! `fuzz_targets/` runs them under libFuzzer, `tests/fuzzed.rs` over the kept corpora and generated inputs on a
+//! `fuzz_targets/` runs them under libFuzzer, `tests/it/fuzzed.rs` over the kept corpora and generated inputs on a
 //! stable compiler.
 
 pub mod amount;
@@ -18,8 +18,8 @@ pub mod signing_string;
 pub mod yaml_rules;
 
 #[allow(dead_code, unreachable_pub, missing_docs, reason = "shared with the tests of the ledger")]
-#[path = "../../tests/common/memory_disk.rs"]
-mod memory_disk;
+#[path = "../../tests/it/kit/memory_disk.rs"]
+pub mod memory_disk;
 
 /// A body.
 pub type Body = fn(&[u8]);

@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, VerifyingKey};
-use spoolgate::ledger::note::{
+use spoolgate_ledger::note::{
     Checkpoint, SignerKey, VerifierKey, open_checkpoint, open_note, sign_checkpoint, sign_note,
 };
 
@@ -40,7 +40,7 @@ pub fn body(data: &[u8]) {
     // A checkpoint of parts that were never read.
     let mut lines = text.split('\0');
     let mut next = || lines.next().unwrap_or_default().to_owned();
-    let mut made = Checkpoint::new(&next(), data.len() as u64, spoolgate::ledger::tree::leaf_hash(data));
+    let mut made = Checkpoint::new(&next(), data.len() as u64, spoolgate_ledger::tree::leaf_hash(data));
     made.extensions.extend([next()].into_iter().filter(|line| !line.is_empty()));
     if let Ok(note) = sign_checkpoint(&made, &signer) {
         assert_eq!(open_checkpoint(&note, &key, &made.origin), Ok(made));

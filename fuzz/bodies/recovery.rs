@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use ed25519_dalek::SigningKey;
-use spoolgate::gate::Change;
-use spoolgate::gate::record::{Event, Genesis, Published, Record};
-use spoolgate::ledger::log::{CHECKPOINT_FILE, LogSigner, Position};
-use spoolgate::ledger::note::{self, SignerKey};
-use spoolgate::ledger::recover::{self, Found};
-use spoolgate::ledger::seal::Seal;
-use spoolgate::ledger::tree::{Frontier, Hash, leaf_hash};
-use spoolgate::ledger::verify::{self, Options, Report};
-use spoolgate::ledger::{Ledger, LedgerError, line, segment};
-use spoolgate::wire::signing::hex;
-use spoolgate::wire::time::Time;
+use spoolgate_gate::Change;
+use spoolgate_gate::record::{Event, EventKind, Genesis, Published, Record};
+use spoolgate_ledger::log::{CHECKPOINT_FILE, LogSigner, Position};
+use spoolgate_ledger::note::{self, SignerKey};
+use spoolgate_ledger::recover::{self, Found};
+use spoolgate_ledger::seal::Seal;
+use spoolgate_ledger::tree::{Frontier, Hash, leaf_hash};
+use spoolgate_ledger::verify::{self, Options, Report};
+use spoolgate_ledger::{Ledger, LedgerError, line, segment};
+use spoolgate_wire::signing::hex;
+use spoolgate_wire::time::Time;
 
 use super::input::Choices;
 use super::memory_disk::MemoryDisk;
@@ -75,7 +75,7 @@ fn genesis() -> (&'static str, String) {
 fn event(n: u64) -> (&'static str, String) {
     let note = "\"}\n{\"prev\":\"0000\",\"seq\":99,\"batch\":99,\"kind\":\"seal\",".to_owned();
     let changes = vec![Change::HaltFile { present: n.is_multiple_of(2) }];
-    line_of(&Record::Halt(Event { timestamp: time(n), note, changes }))
+    line_of(&Record::Event(EventKind::Halt, Event { timestamp: time(n), note, changes }))
 }
 
 fn published(n: u64) -> (&'static str, String) {
@@ -330,7 +330,11 @@ fn open(disk: &Arc<MemoryDisk>, anchor: Option<Position>) -> Option<Opened> {
 }
 
 fn verified(disk: &MemoryDisk, strict: bool) -> Option<Report> {
-    let options = Options { strict, threads: 1, ..Options::default() };
+    let options = Options {
+        strict: strict.then_some(spoolgate_gate::record::canonical),
+        threads: 1,
+        ..Options::default()
+    };
     verify::verify(disk, Path::new("audit"), &options, &|_| {}).ok()
 }
 

@@ -1,6 +1,6 @@
 //! The project's own rule files, as bodies know them.
 
-use spoolgate::rules::{Bundle, Rulebook};
+use spoolgate_rules::{Bundle, Rulebook};
 
 /// Path and text of each.
 pub const FILES: [(&str, &str); 12] = [

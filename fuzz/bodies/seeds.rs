@@ -1,10 +1,10 @@
 //! Where fuzzing starts: good inputs of every target, and the hostile ones that are known by name.
 
 use serde_json::Value;
-use spoolgate::gate::actions::ACTIONS;
-use spoolgate::ledger::note::{Checkpoint, sign_checkpoint};
-use spoolgate::ledger::tree::leaf_hash;
-use spoolgate::wire::envelope::Envelope;
+use spoolgate_gate::actions::rows;
+use spoolgate_ledger::note::{Checkpoint, sign_checkpoint};
+use spoolgate_ledger::tree::leaf_hash;
+use spoolgate_wire::envelope::Envelope;
 
 use super::{decide, envelope, ledger_line, market_file, note, recovery, rulebook};
 
@@ -66,7 +66,7 @@ fn lines() -> Vec<Vec<u8>> {
     let number = |kind: &str| ledger_line::KINDS.iter().position(|known| *known == kind).unwrap();
     seeds.extend(kinds.into_iter().map(|((kind, _), body)| with(number(kind), body.as_bytes())));
     for text in recovery::lines() {
-        let Ok(line) = spoolgate::ledger::line::parse(&text) else { continue };
+        let Ok(line) = spoolgate_ledger::line::parse(&text) else { continue };
         let more = line.body().replacen('{', "{\"more\":1,", 1);
         seeds.push(with(number(line.kind), more.as_bytes()));
     }
@@ -230,7 +230,7 @@ const CHILD: &str = r#"{"envelope":{"tenant_id":"research","surface_id":"agents"
 const LEASE: &str = r#"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"lease","payload":{"n":1e999}}}"#;
 
 fn payloads() -> Vec<Vec<u8>> {
-    let number = |name: &str| ACTIONS.iter().position(|rule| rule.name == name).unwrap();
+    let number = |name: &str| rows().position(|row| *name == row.name).unwrap();
     let mut seeds = Vec::new();
     for (name, payload) in samples() {
         seeds.push(with(number(name), payload.as_bytes()));

@@ -1,8 +1,8 @@
 //! The signing string is injective: two requests that differ in id, timestamp, action, payload or causality never
 //! share one, and it can be taken apart again.
 
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::signing::{SignKey, sha256_hex};
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::signing::{SignKey, sha256_hex};
 
 /// Two envelopes' worth of fields, each ended by a zero byte: id, timestamp, action, payload of one and the other,
 /// then the causality of one and the other, empty for none.

@@ -2,9 +2,9 @@
 //! limits that make sense, and is the same rulebook under the same hash when it is read from where it is kept.
 
 use serde_yaml::Value;
-use spoolgate::rules::{Bundle, Rulebook, gateway};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::council::ChangeType;
+use spoolgate_rules::{Bundle, Rulebook, gateway};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::council::ChangeType;
 
 use super::rulebook;
 

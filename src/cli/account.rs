@@ -1,10 +1,11 @@
-//! `spoolgate account`: deposits and withdrawals, which are never read as profit or loss.
+//! `spoolgate account`: deposits and withdrawals, which never count as profit or loss.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -20,13 +21,13 @@ pub enum Command {
     Withdraw(Args),
 }
 
-/// An adjustment.
+/// A deposit or a withdrawal.
 #[derive(clap::Args)]
 pub struct Args {
-    /// How much, account currency, above 0.
+    /// Amount in the account currency, above 0.
     #[arg(allow_negative_numbers = true)]
     amount: String,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -45,7 +46,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
     let signed = if is_deposit { amount } else { -amount };
     let payload = serde_json::json!({"amount": signed, "reason": args.reason});
-    handover::administer(home, &args.by.person, "account.adjust", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, ActionName::AccountAdjust, &payload, output, |answer| {
         let cash = handover::value(answer, "AccountAdjusted", "cash");
         format!("the account holds {cash} in cash (ledger line {})", answer.audit_ref)
     })

@@ -1,44 +1,45 @@
-//! `spoolgate actions`: what is done outside and what came of it, without the lock, also beside a running gate.
+//! `spoolgate actions`: outgoing actions and their results. Takes no lock, so it works beside a
+//! running gate.
 
 use std::path::Path;
 
 use anyhow::Result;
 use serde::Serialize;
-use spoolgate::actions::{Change as Step, OpenAction};
-use spoolgate::gate::record::{Response, Status};
-use spoolgate::gate::{Change, Record};
-use spoolgate::home::query::{Books, Filter};
-use spoolgate::home::read::{View, real_seams};
-use spoolgate::wire::code::{Code, Exit};
-use spoolgate::wire::gateway::ActionId;
-use spoolgate::wire::time::Time;
+use spoolgate_gate::record::{Response, Status};
+use spoolgate_gate::{Change, Record};
+use spoolgate_home::read::{View, real_seams};
+use spoolgate_outgoing::{Change as Step, OpenAction};
+use spoolgate_replay::query::{Books, Filter};
+use spoolgate_wire::code::{Code, Exit};
+use spoolgate_wire::gateway::ActionId;
+use spoolgate_wire::time::Time;
 
 use super::look;
 use super::output::{Output, short};
 
-/// Longest name of a request in a table, characters.
+/// Longest request id shown in a table, in characters.
 const NAME_CHARACTERS_MAX: usize = 40;
 
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show what was begun and has not come to an end.
+    /// Show actions that have begun and have not ended.
     #[command(
         after_help = "Examples:\n  spoolgate actions open\n  spoolgate --format json actions open | jq -r .id\n\nWhether an adapter is at work on one of them only the running gate knows. Where none runs, they were left open by one that\nended: the next start closes them as UNKNOWN_OUTCOME and never does them again."
     )]
     Open,
-    /// Show the newest with what came of them.
+    /// Show the newest actions and their results.
     #[command(
         after_help = "Examples:\n  spoolgate actions list\n  spoolgate actions list -n 200\n  spoolgate --format json actions list | jq -c 'select(.code==\"UNKNOWN_OUTCOME\")'"
     )]
     List {
-        /// So many.
+        /// How many to show.
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
         recent: usize,
     },
 }
 
-/// One action.
+/// An action, as it is printed.
 #[derive(Serialize)]
 struct Shown {
     id: ActionId,
@@ -51,7 +52,7 @@ struct Shown {
     adapter: String,
     /// `begun`, `success` or `error`.
     state: &'static str,
-    /// The line that says what came of it.
+    /// The ledger line that records the result.
     #[serde(skip_serializing_if = "Option::is_none")]
     response: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

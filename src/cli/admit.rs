@@ -9,17 +9,18 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use spoolgate::admission::Receipt;
-use spoolgate::home::HomeError;
-use spoolgate::home::open::read_genesis;
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::note::VerifierKey;
-use spoolgate::ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded, TokenError};
-use spoolgate::ledger::{recover, segment};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::{DomainPart, Principal};
-use spoolgate::wire::orders::CheckResult;
+use spoolgate_admission::Receipt;
+use spoolgate_home::HomeError;
+use spoolgate_home::open::read_genesis;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::note::VerifierKey;
+use spoolgate_ledger::token::{self, FORWARDED_BYTES_MAX, Forwarded, TokenError};
+use spoolgate_ledger::{recover, segment};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::AnsweredRow;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::{DomainPart, Principal};
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -28,23 +29,23 @@ use super::sign;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Ask whether a task may come into being, and reserve its place.
+    /// Ask whether a task may be created, and reserve its place.
     #[command(
         after_help = "Examples:\n  spoolgate admit evaluate task.json --as research-bot\n  spoolgate admit evaluate - --as research-bot --key research-bot.key --id task-001 < task.json\n\nThe file holds the body: {\"envelope\": {...}, \"forward\": true} (docs/admission.md). The id of the request is the id of the task.\nExit codes: 0 allowed, 1 denied, 2 no request."
     )]
     Evaluate(AskArgs),
-    /// The same, and forward an ALLOW to spool/forward/<surface>.
+    /// Do the same, and forward an ALLOW to spool/forward/<surface>.
     #[command(after_help = "Examples:\n  spoolgate admit admit task.json --as research-bot --id task-001")]
     Admit(AskArgs),
-    /// The same, changing nothing: nothing is reserved or forwarded.
+    /// Do the same without changing anything: nothing is reserved or forwarded.
     #[command(
         after_help = "Examples:\n  spoolgate admit check task.json --as research-bot && echo it would be admitted"
     )]
     Check(AskArgs),
-    /// Show which policies there are and whether they can be used.
+    /// Show the policies and whether they can be used.
     #[command(after_help = "Examples:\n  spoolgate admit health\n  spoolgate --format json admit health")]
     Health(Person),
-    /// Forget what policy commands delivered; read rule files anew.
+    /// Forget what policy commands returned; read rule files again.
     #[command(
         after_help = "Examples:\n  spoolgate admit invalidate\n  spoolgate admit invalidate --profile default"
     )]
@@ -56,38 +57,39 @@ pub enum Command {
     Verify(VerifyArgs),
 }
 
-/// Ask about a task.
+/// Asks about a task.
 #[derive(clap::Args)]
 pub struct AskArgs {
     /// File with the body, a JSON object; `-` for standard input.
     file: PathBuf,
-    /// Who asks.
+    /// The principal that asks.
     #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
     source: Principal,
-    /// Key file; absent: the gate's own copy in this home's keyring.
+    /// Key file; default: the gate's own copy in this home's keyring.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Id of the request, which is that of the task; absent: a random one.
+    /// Id of the request, which is also the id of the task; default: a random one.
     #[arg(long)]
     id: Option<String>,
 }
 
-/// Forget delivered policies.
+/// Forgets what policy commands returned.
 #[derive(clap::Args)]
 pub struct InvalidateArgs {
-    /// Only those of this profile, in whatever domain.
+    /// Only policies of this profile, in any domain.
     #[arg(long, value_name = "PROFILE", value_parser = DomainPart::parse)]
     profile: Option<DomainPart>,
     #[command(flatten)]
     by: Person,
 }
 
-/// Check that a forwarded file is what the gate admitted.
+/// Checks that a forwarded file is what the gate admitted.
 #[derive(clap::Args)]
 pub struct VerifyArgs {
     /// The file; `-` for standard input.
     file: PathBuf,
-    /// The log's verifier key, which names the log too; absent: that of the home.
+    /// The log's verifier key, which also contains the name of the log; default: the key of the
+    /// home.
     #[arg(long, value_name = "VKEY")]
     log_key: Option<String>,
 }
@@ -95,9 +97,9 @@ pub struct VerifyArgs {
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     match command {
-        Command::Evaluate(args) => ask(home, "admission.evaluate", args, output),
-        Command::Admit(args) => ask(home, "admission.admit", args, output),
-        Command::Check(args) => ask(home, "admission.check", args, output),
+        Command::Evaluate(args) => ask(home, ActionName::AdmissionEvaluate, args, output),
+        Command::Admit(args) => ask(home, ActionName::AdmissionAdmit, args, output),
+        Command::Check(args) => ask(home, ActionName::AdmissionCheck, args, output),
         Command::Health(by) => health(home, by, output),
         Command::Invalidate(args) => invalidate(home, args, output),
         Command::Verify(args) => verify(home, args, output),
@@ -108,10 +110,10 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 #[derive(Deserialize)]
 struct Answered {
     receipt: Receipt,
-    checks: Vec<CheckResult>,
+    checks: Vec<AnsweredRow<'static>>,
 }
 
-fn ask(home: &Path, action: &str, args: &AskArgs, output: &Output) -> Result<Exit> {
+fn ask(home: &Path, action: ActionName, args: &AskArgs, output: &Output) -> Result<Exit> {
     let key = sign::key_of(home, &args.source, args.key.as_deref())?;
     let body = sign::read_text(&args.file, "body")?;
     let answer = handover::ask_with(home, &key, &args.source, action, &body, args.id.as_deref())?;
@@ -149,7 +151,7 @@ fn print_answered(said: &Answered, output: &Output) -> Result<()> {
 }
 
 fn health(home: &Path, by: &Person, output: &Output) -> Result<Exit> {
-    let answer = handover::ask(home, &by.person, "admission.health", &json!({}))?;
+    let answer = handover::ask(home, &by.person, ActionName::AdmissionHealth, &json!({}))?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
     let said = said.and_then(|data| serde_json::from_str::<Value>(data.get()).ok());
     let policies = said.as_ref().and_then(|said| said.pointer("/AdmissionHealth/policies")?.as_array());
@@ -179,8 +181,8 @@ fn health_row(policy: &Value) -> Vec<String> {
 
 fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exit> {
     let (action, payload) = match &args.profile {
-        Some(profile) => ("admission.cache_invalidate", json!({"policy_profile_id": profile})),
-        None => ("admission.cache_clear", json!({})),
+        Some(profile) => (ActionName::AdmissionCacheInvalidate, json!({"policy_profile_id": profile})),
+        None => (ActionName::AdmissionCacheClear, json!({})),
     };
     handover::administer(home, &args.by.person, action, &payload, output, |answer| {
         let domains = handover::value(answer, "PoliciesForgotten", "domains");
@@ -188,13 +190,13 @@ fn invalidate(home: &Path, args: &InvalidateArgs, output: &Output) -> Result<Exi
     })
 }
 
-/// The keys of the log, newest first, each with the line before which it ended.
+/// Returns the keys of the log, newest first, each with the first line that it no longer covers.
 fn log_keys(home: &Path, given: Option<&str>) -> Result<Vec<(VerifierKey, u64)>> {
     if let Some(text) = given {
         return Ok(vec![(text.parse().context("--log-key")?, u64::MAX)]);
     }
     let disk = real_seams(home)?.disk;
-    // Says whether there is a ledger at all.
+    // Fails with a clear message if there is no ledger.
     read_genesis(home, disk.as_ref())?;
     let keys =
         recover::keys_over_time(disk.as_ref(), Path::new(segment::AUDIT_DIR)).map_err(HomeError::Ledger)?;
@@ -205,8 +207,8 @@ fn log_keys(home: &Path, given: Option<&str>) -> Result<Vec<(VerifierKey, u64)>>
     Ok(keys)
 }
 
-/// What one of the keys verifies. A token is issued when its line is decided, or made again later: not under a key
-/// that had ended by then.
+/// Verifies a forwarded file under one of the keys. A token is issued when its line is decided, or
+/// again later, so a key that had ended before that line cannot have issued it.
 fn verify_under(keys: &[(VerifierKey, u64)], bytes: &[u8]) -> std::result::Result<Forwarded, TokenError> {
     let mut newest = None;
     for (key, end) in keys {
@@ -257,12 +259,13 @@ fn verify(home: &Path, args: &VerifyArgs, output: &Output) -> Result<Exit> {
     }
 }
 
-/// Members of a JSON object as their texts: an envelope may hold numbers that a program has no room for.
+/// Returns the members of a JSON object as text: an envelope may hold numbers that no Rust number
+/// can hold.
 fn members(text: &str) -> Result<BTreeMap<String, &RawValue>> {
     Ok(serde_json::from_str(text)?)
 }
 
-/// What programs are told of a genuine file.
+/// The JSON output for a genuine file.
 #[derive(Serialize)]
 struct Genuine<'a> {
     genuine: bool,

@@ -1,17 +1,19 @@
-//! `spoolgate approvals`: requests that rules hold, and what people say of them. `spoolgate grants`: values that are in a
-//! set for one task.
+//! `spoolgate approvals`: requests that rules hold, and the approvers' decisions on them.
+//! `spoolgate grants`: values that are in a set for one task.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spoolgate::gate::approvals::Hold;
-use spoolgate::gate::record::{CheckRow, Record};
-use spoolgate::home::read::View;
-use spoolgate::wire::approvals::HoldId;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::{Principal, SetName, TaskName};
-use spoolgate::wire::time::Time;
+use spoolgate_gate::approvals::Hold;
+use spoolgate_gate::record::Record;
+use spoolgate_home::read::View;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::approvals::HoldId;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::{Principal, SetName, TaskName};
+use spoolgate_wire::time::Time;
 
 use super::handover::{self, Person};
 use super::look;
@@ -20,26 +22,26 @@ use super::output::{Output, plain};
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show what is held.
+    /// Show held requests.
     #[command(
         after_help = "Examples:\n  spoolgate approvals list\n  spoolgate --format json approvals list | jq -r .id"
     )]
     List,
-    /// Show a held request with everything that was checked.
+    /// Show a held request with all its checks.
     #[command(
         after_help = "Examples:\n  spoolgate approvals show h-42\n  spoolgate --format json approvals show h-42 | jq .payload"
     )]
     Show {
-        /// Its name.
+        /// Id of the hold.
         #[arg(value_parser = read_id)]
         id: HoldId,
     },
-    /// Have it decided again with the rules satisfied that hold it; the rest as things stand.
+    /// Decide it again with the holding rules satisfied; all other checks run as things stand.
     #[command(
         after_help = "Examples:\n  spoolgate approvals grant h-42\n  spoolgate approvals grant h-42 --remember --reason \"known payee\""
     )]
     Grant(GrantArgs),
-    /// Refuse it.
+    /// Refuse a held request.
     #[command(after_help = "Examples:\n  spoolgate approvals deny h-42 --reason \"not this one\"")]
     Deny(DenyArgs),
 }
@@ -47,13 +49,13 @@ pub enum Command {
 /// Grant a held request.
 #[derive(clap::Args)]
 pub struct GrantArgs {
-    /// Its name.
+    /// Id of the hold.
     #[arg(value_parser = read_id)]
     id: HoldId,
-    /// Put what the rules did not find in their sets into those that grow on approval.
+    /// Add the values that the rules did not find to their sets, if those grow on approval.
     #[arg(long)]
     remember: bool,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
@@ -63,40 +65,40 @@ pub struct GrantArgs {
 /// Deny a held request.
 #[derive(clap::Args)]
 pub struct DenyArgs {
-    /// Its name.
+    /// Id of the hold.
     #[arg(value_parser = read_id)]
     id: HoldId,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: Option<String>,
     #[command(flatten)]
     by: Person,
 }
 
-/// Values of tasks.
+/// Values that are in a set for one task.
 #[derive(clap::Subcommand)]
 pub enum Grants {
-    /// Show what came into sets while the gate ran.
+    /// Show values that were added to sets while the gate ran.
     #[command(
         after_help = "Examples:\n  spoolgate grants list\n  spoolgate --format json grants list | jq -r .value"
     )]
     List,
-    /// Put a value into a set for one task.
+    /// Add a value to a set for one task.
     #[command(
         after_help = "Examples:\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Add(AddArgs),
-    /// Take it out again.
+    /// Remove a value from a set again.
     #[command(
         after_help = "Examples:\n  spoolgate grants end --set hosts --value example.org --task research/task-001\n  spoolgate grants end --set payees --value DE00123"
     )]
     End(EndArgs),
 }
 
-/// Put a value into a set for one task.
+/// Adds a value to a set for one task.
 #[derive(clap::Args)]
 pub struct AddArgs {
-    /// The set; its file says `grows: on_approval`.
+    /// The set; its file must contain `grows: on_approval`.
     #[arg(long, value_parser = SetName::parse)]
     set: SetName,
     /// The value.
@@ -105,14 +107,14 @@ pub struct AddArgs {
     /// The tree of tasks: tenant and id of its root.
     #[arg(long, value_parser = TaskName::parse)]
     task: TaskName,
-    /// Until when, RFC 3339 UTC.
+    /// When the value expires, RFC 3339 UTC.
     #[arg(long, value_name = "TIME", value_parser = Time::parse)]
     until: Time,
     #[command(flatten)]
     by: Person,
 }
 
-/// Take a value out of a set.
+/// Removes a value from a set.
 #[derive(clap::Args)]
 pub struct EndArgs {
     /// The set.
@@ -121,7 +123,7 @@ pub struct EndArgs {
     /// The value.
     #[arg(long)]
     value: String,
-    /// The tree of tasks; absent: what was approved for everything.
+    /// The tree of tasks; default: the approval for all tasks.
     #[arg(long, value_parser = TaskName::parse)]
     task: Option<TaskName>,
     #[command(flatten)]
@@ -133,10 +135,10 @@ fn read_id(text: &str) -> Result<HoldId, String> {
         .ok_or_else(|| "a held request is named as h-42; `spoolgate approvals list` shows all".to_owned())
 }
 
-/// Longest payload that is shown whole where no program reads it. Bytes.
+/// Longest payload that is shown to a person in full, in bytes.
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
-/// A held request with what its line says.
+/// A hold with the payload and checks of its ledger line.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -172,12 +174,12 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
             let hold = find(&view, args.id)?;
             let (id, sha256) = (hold.id, &hold.request_sha256);
             let payload = serde_json::json!({"id": id, "request_sha256": sha256, "remember": args.remember});
-            say(home, hold, "approval.grant", payload, args.reason.as_deref(), &args.by, output)
+            say(home, hold, ActionName::ApprovalGrant, payload, args.reason.as_deref(), &args.by, output)
         }
         Command::Deny(args) => {
             let hold = find(&view, args.id)?;
             let payload = serde_json::json!({"id": hold.id, "request_sha256": hold.request_sha256});
-            say(home, hold, "approval.deny", payload, args.reason.as_deref(), &args.by, output)
+            say(home, hold, ActionName::ApprovalDeny, payload, args.reason.as_deref(), &args.by, output)
         }
     }
 }
@@ -185,7 +187,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
 fn say(
     home: &Path,
     hold: &Hold,
-    action: &str,
+    action: ActionName,
     mut payload: serde_json::Value,
     reason: Option<&str>,
     by: &Person,
@@ -195,7 +197,7 @@ fn say(
         object.insert("reason".to_owned(), reason.into());
     }
     let done = match action {
-        "approval.grant" => "granted and decided again",
+        ActionName::ApprovalGrant => "granted and decided again",
         _ => "denied",
     };
     handover::administer(home, &by.person, action, &payload, output, |answer| {
@@ -226,7 +228,7 @@ fn list(view: &View, now: Time, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// As much of a payload as a person reads on a terminal, and how much there is.
+/// Cuts a long payload for a terminal, and states its full size.
 fn begin_of(payload: String) -> String {
     if payload.len() <= SHOWN_BYTES_MAX {
         return payload;
@@ -273,7 +275,7 @@ fn show(view: &View, hold: &Hold, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Runs a command about values of tasks.
+/// Runs a command about values in sets.
 pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit> {
     match command {
         Grants::List => {
@@ -282,7 +284,7 @@ pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit
         }
         Grants::Add(AddArgs { set, value, task, until, by }) => {
             let payload = serde_json::json!({"set": set, "value": value, "task": task, "expires_at": until});
-            handover::administer(home, &by.person, "grant.add", &payload, output, |answer| {
+            handover::administer(home, &by.person, ActionName::GrantAdd, &payload, output, |answer| {
                 format!(
                     "`{value}` is in set `{set}` for task {task} until {until} (ledger line {})",
                     answer.audit_ref
@@ -294,7 +296,7 @@ pub fn run_grants(home: &Path, command: &Grants, output: &Output) -> Result<Exit
             if let (Some(task), Some(object)) = (task, payload.as_object_mut()) {
                 object.insert("task".to_owned(), task.as_str().into());
             }
-            handover::administer(home, &by.person, "grant.end", &payload, output, |answer| {
+            handover::administer(home, &by.person, ActionName::GrantEnd, &payload, output, |answer| {
                 format!("`{value}` is out of set `{set}` (ledger line {})", answer.audit_ref)
             })
         }

@@ -1,9 +1,10 @@
-//! `spoolgate clock`: after a step of the machine's clock.
+//! `spoolgate clock`: what to do after a step of the machine's clock.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -11,15 +12,15 @@ use super::output::Output;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Accept the machine's clock: entries go on.
+    /// Accept the machine's clock; entries are allowed again.
     #[command(after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\"")]
     Accept(Args),
 }
 
-/// Accept the clock.
+/// Accepts the clock.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -30,7 +31,7 @@ pub struct Args {
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Accept(args) = command;
     let payload = serde_json::json!({"reason": args.reason});
-    handover::administer(home, &args.by.person, "clock.accept", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, ActionName::ClockAccept, &payload, output, |answer| {
         format!("the clock is accepted, entries go on (ledger line {})", answer.audit_ref)
     })
 }

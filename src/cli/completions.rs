@@ -1,9 +1,9 @@
-//! `spoolgate completions`: completions for a shell.
+//! `spoolgate completions`: prints completions for a shell.
 
 use anyhow::Result;
 use clap::{Command, CommandFactory, ValueHint};
 use clap_complete::Shell;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::code::Exit;
 
 use super::output::Output;
 
@@ -13,7 +13,7 @@ use super::output::Output;
     after_help = "Examples:\n  spoolgate completions bash > ~/.local/share/bash-completion/completions/spoolgate"
 )]
 pub struct Args {
-    /// Which shell.
+    /// The shell.
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -26,7 +26,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The same, with folders alone offered for what is called `DIR`.
+/// Offers only folders as values of arguments named `DIR`.
 fn with_folders(command: Command) -> Command {
     let command = command.mut_args(|arg| {
         let is_folder = arg.get_value_names().is_some_and(|names| names.iter().any(|name| name == "DIR"));

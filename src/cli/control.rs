@@ -1,10 +1,11 @@
-//! `spoolgate control`: one decision on a concern, from a person or a controller.
+//! `spoolgate control`: a decision on a concern by a person or a controller.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::control::ControlResponse;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::control::ControlResponse;
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -13,21 +14,21 @@ use super::sign;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Sign a control decision, have it decided, print the answer.
+    /// Sign a control decision, have the gate decide it, and print the answer.
     #[command(
         after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply switch.json --as hermes --key hermes.key\n  spoolgate --format json control apply - < resume.json | jq .data.result\n\nThe file holds the payload, docs/control.md says which; `\"dry_run\": true` in it only asks what would be. The exit code is that of the answer."
     )]
     Apply(ApplyArgs),
 }
 
-/// Apply a decision.
+/// Applies a control decision.
 #[derive(clap::Args)]
 pub struct ApplyArgs {
     /// File with the decision, a JSON object; `-` for standard input.
     file: PathBuf,
     #[command(flatten)]
     by: Person,
-    /// Key file; absent: the gate's own copy in this home's keyring.
+    /// Key file; default: the gate's own copy in this home's keyring.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
 }
@@ -37,7 +38,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     let Command::Apply(ApplyArgs { file, by, key }) = command;
     let payload = sign::read_text(file, "decision")?;
     let key = sign::key_of(home, &by.person, key.as_deref())?;
-    let answer = handover::ask_with(home, &key, &by.person, "control.apply", &payload, None)?;
+    let answer = handover::ask_with(home, &key, &by.person, ActionName::ControlApply, &payload, None)?;
     let said = answer.as_ref().and_then(|answer| answer.data.as_ref());
     let said = said.and_then(|data| serde_json::from_str::<ControlResponse>(data.get()).ok());
     if let Some(said) = said.filter(|_| !output.is_json()) {

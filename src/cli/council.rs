@@ -1,5 +1,5 @@
-//! `spoolgate council`: cases before the council. Looking takes no lock; `decide` over signed files goes through the
-//! gate, over unsigned ones it only calculates.
+//! `spoolgate council`: cases before the council. Reading takes no lock. `decide` sends signed
+//! files through the gate; for unsigned files it only calculates the decision.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -8,36 +8,36 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use spoolgate::council::brief;
-use spoolgate::council::case::Docket;
-use spoolgate::council::seats::Seat;
-use spoolgate::gate::Record;
-use spoolgate::gate::council::{CaseRecord, calculate, rule_on, waits_for};
-use spoolgate::gate::record::CaseDecision;
-use spoolgate::home::read::{self, View, real_seams};
-use spoolgate::rules::load;
-use spoolgate::rules::roles::{self, Roles};
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::council::{Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict};
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::RequestId;
-use spoolgate::wire::{json, signing};
+use spoolgate_council::brief;
+use spoolgate_council::case::Docket;
+use spoolgate_council::seats::Seat;
+use spoolgate_gate::Record;
+use spoolgate_gate::council::{CaseRecord, calculate, rule_on, waits_for};
+use spoolgate_gate::record::CaseDecision;
+use spoolgate_home::read::{self, View, real_seams};
+use spoolgate_host::rule_folder;
+use spoolgate_rules::roles::{self, Roles};
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::council::{Axis, CouncilDecision, CouncilRequest, RoleVerdict, Stance, SubmitVerdict};
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::RequestId;
+use spoolgate_wire::{json, signing};
 
 use super::handle::read_input;
 use super::handover::{self, Handed};
 use super::output::{self, Output};
 
-/// How often `wait` looks.
+/// How often `wait` checks.
 const POLL: Duration = Duration::from_millis(100);
 
-/// Characters of a computed finding in a table; all of it is in the record.
+/// Longest computed finding in a table, in characters; the record has all of it.
 const FINDING_CHARS: usize = 110;
 
 /// Cases before the council.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Decide a case from its request and verdicts in one go.
+    /// Decide a case from its request and verdicts in one step.
     #[command(
         after_help = "Examples:\n  spoolgate council decide request.json risk.json audit.json\n  cat request.json verdicts/*.json | spoolgate council decide -\n\nSigned files go through the gate and into the ledger, like files dropped into the spool. If any file is unsigned,\nthe decision is only calculated and printed, as if the deadline had passed and every signer had the right to speak.\n\nExit codes: 0 APPROVE, 1 REJECT or a refused file, 3 NEEDS_MORE_INFO or still waiting for verdicts."
     )]
@@ -53,15 +53,15 @@ pub enum Command {
         /// The role: its name or an alias.
         role: String,
     },
-    /// List cases, the newest first.
+    /// List cases, newest first.
     #[command(
         after_help = "Examples:\n  spoolgate council list --open\n  spoolgate --format json council list | jq -r 'select(.outcome == \"REJECT\").case'"
     )]
     List {
-        /// Only those that are not decided yet.
+        /// Only undecided cases.
         #[arg(long)]
         open: bool,
-        /// How many at most.
+        /// Maximum number of cases to list.
         #[arg(short = 'n', long, default_value_t = 50, value_name = "COUNT")]
         count: usize,
     },
@@ -74,7 +74,7 @@ pub enum Command {
         #[arg(value_parser = RequestId::parse)]
         case: RequestId,
     },
-    /// Show the seats of a decided case that voted otherwise than it was decided.
+    /// Show the seats of a decided case that voted against the decision.
     #[command(after_help = "Examples:\n  spoolgate council dissent req_1")]
     Dissent {
         /// The case.
@@ -89,19 +89,21 @@ pub enum Command {
         /// The case.
         #[arg(value_parser = RequestId::parse)]
         case: RequestId,
-        /// Seconds.
+        /// How long to wait, in seconds.
         #[arg(long, default_value_t = 60, value_name = "SECONDS")]
         timeout: u64,
-        /// Only if the case is about exactly this request: its payload hash. Whoever comes first names a case.
+        /// Only accept a case about exactly this request, identified by its payload hash: any agent
+        /// may have used the name of the case first.
         #[arg(long, value_name = "HEX")]
         request_sha256: Option<String>,
     },
 }
 
-/// Decide a case in one go.
+/// Decides a case in one step.
 #[derive(clap::Args)]
 pub struct DecideArgs {
-    /// The request, then its verdicts; `-` for standard input, which may hold several, one after the other.
+    /// The request, then its verdicts; `-` for standard input, which may hold several documents in
+    /// sequence.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
@@ -132,7 +134,7 @@ fn no_case(case: &RequestId) -> String {
     format!("there is no case `{case}`; `spoolgate council list` shows which there are")
 }
 
-/// One document of the input.
+/// A document of the input.
 enum Document {
     Request(Box<CouncilRequest>, String),
     Bound(SubmitVerdict),
@@ -195,7 +197,7 @@ fn decide(home: &Path, args: &DecideArgs, output: &Output) -> Result<Exit> {
     calculate_only(home, &found, output)
 }
 
-/// Over unsigned files: what the decision would be.
+/// Calculates what the decision on unsigned files would be.
 fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
     let mut request: Option<(Box<CouncilRequest>, String)> = None;
     let mut verdicts: Vec<RoleVerdict> = Vec::new();
@@ -225,22 +227,22 @@ fn calculate_only(home: &Path, found: &[(String, String)], output: &Output) -> R
     Ok(exit_of(ruling.decision.final_outcome))
 }
 
-/// The council's rules of a home; the shipped ones where it has none of its own.
+/// Returns the council's rules of a home, or the shipped ones if the home has none.
 fn roles_of(home: &Path) -> Result<Roles> {
     if !home.join(roles::PATH).exists() {
         return Ok(Roles::shipped()?);
     }
-    let bundle = load::load(home)?;
+    let bundle = rule_folder::load(home)?;
     match bundle.files.get(roles::PATH) {
         Some(text) => Ok(Roles::read(roles::PATH, text)?),
         None => Ok(Roles::shipped()?),
     }
 }
 
-/// Over signed files: each goes through the gate, in the order given.
+/// Decides signed files: each goes through the gate, in the given order.
 fn decide_signed(home: &Path, found: &[(String, String)], output: &Output) -> Result<Exit> {
     let mut case: Option<RequestId> = None;
-    // All of them are read before any is handed in: what went through the gate cannot be taken back.
+    // Read all of them before the first is handed in: a decision of the gate cannot be undone.
     for (shown, text) in found {
         match read_document(shown, text)? {
             Document::Request(request, _) if case.is_none() => case = Some(request.request_id.clone()),
@@ -294,7 +296,7 @@ fn view(home: &Path) -> Result<View> {
     Ok(read::read(home, &real_seams(home)?)?)
 }
 
-/// The decision on a case and its line.
+/// Returns the decision on a case, with its ledger line.
 fn decision_of(view: &View, docket: &Docket) -> Result<Option<(CaseDecision, CouncilDecision)>> {
     let Some((seq, _)) = docket.closed else { return Ok(None) };
     let Some(Record::Council(line)) = view.record(seq)? else {
@@ -306,7 +308,7 @@ fn decision_of(view: &View, docket: &Docket) -> Result<Option<(CaseDecision, Cou
     Ok(Some((*line, decision)))
 }
 
-/// The record beside a decision: rules, seats, dissent, computed evidence.
+/// Returns the record of a decision: rules, seats, dissent, computed evidence.
 fn record_of(view: &View, line: &CaseDecision) -> Result<CaseRecord> {
     let text = view.text(line.record.as_deref().map(RawValue::get), line.record_blob.as_deref())?;
     let text = text.context("audit/blobs lacks the record beside the decision")?;
@@ -416,7 +418,7 @@ fn list(home: &Path, open: bool, count: usize, output: &Output) -> Result<Exit> 
     Ok(Exit::Success)
 }
 
-/// A case in full.
+/// A case with all details.
 #[derive(Serialize)]
 struct Shown<'a> {
     #[serde(flatten)]
@@ -427,7 +429,7 @@ struct Shown<'a> {
     silent: &'a [String],
     decision: Option<CouncilDecision>,
     decision_line: Option<u64>,
-    /// Whether the ledger alone gives the same decision; none for an open case.
+    /// Whether the ledger alone gives the same decision; `None` for an open case.
     recomputes: Option<bool>,
     record: CaseRecord,
 }
@@ -445,7 +447,8 @@ fn show(home: &Path, case: &RequestId, output: &Output) -> Result<Exit> {
     let said = view.said(&docket)?;
     let (decision, record, recomputes) = match decision_of(&view, &docket)? {
         Some((line, decision)) => {
-            // Verdicts that came after the decision were refused, so the docket holds just those that counted.
+            // The gate refuses verdicts after the decision, so the docket holds exactly those that
+            // counted.
             let again = rule_on(&view.rulebook_of(&line.rulebook)?, &docket, &said);
             let record = record_of(&view, &line)?;
             let same = again.decision == decision && again.record == record;
@@ -521,7 +524,7 @@ fn print_shown(shown: &Shown<'_>, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// The rules that were applied, what each came to, and the computed checks.
+/// Prints the rules that were applied, the result of each, and the computed checks.
 fn print_rules(record: &CaseRecord, output: &Output) -> Result<()> {
     let CaseRecord { deliberation, evidence, .. } = record;
     output.heading("Seats")?;

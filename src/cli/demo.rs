@@ -1,4 +1,5 @@
-//! `spoolgate demo`: one real day through the gate, in a scratch home, with a clock that follows the data.
+//! `spoolgate demo`: plays one real day through the gate in a scratch home, with a clock that
+//! follows the data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,22 +9,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
-use spoolgate::gate::{Decision, Record, portfolio};
-use spoolgate::home::batch::Outcome;
-use spoolgate::home::{Home, Seams, layout};
-use spoolgate::host::clock::{Clock, ManualClock};
-use spoolgate::host::entropy::{Entropy, SeededEntropy, SystemEntropy};
-use spoolgate::host::keyring::SqliteKeyring;
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::ledger::verify::Options;
-use spoolgate::trading::market::{self, Row};
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::control::ControlResponse;
-use spoolgate::wire::council::CouncilDecision;
-use spoolgate::wire::ids::Principal;
-use spoolgate::wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
-use spoolgate::wire::time::Time;
+use spoolgate_gate::record::canonical;
+use spoolgate_gate::{Decision, EventKind, portfolio};
+use spoolgate_home::batch::Outcome;
+use spoolgate_home::{Home, Seams, layout};
+use spoolgate_host::clock::{Clock, ManualClock};
+use spoolgate_host::entropy::{Entropy, SeededEntropy, SystemEntropy};
+use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::verify::Options;
+use spoolgate_market::{self as market, Row};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::control::ControlResponse;
+use spoolgate_wire::council::CouncilDecision;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::signing::{SignKey, VerifyKey, hex, sha256_hex};
+use spoolgate_wire::time::Time;
 
 use super::demo_control::CONTROL;
 use super::demo_council::{CASE, COUNCIL};
@@ -41,7 +44,7 @@ const QUOTES: (&str, &[u8]) = (
     "lean-coinbase-minute-btcusd_20180405_quote.zip",
     include_bytes!("../../examples/market/lean-coinbase-minute-btcusd_20180405_quote.zip"),
 );
-/// Keys, ids and nonces come from this seed, so that every run writes the same ledger bytes.
+/// The seed of all keys, ids and nonces, so that every run writes the same ledger bytes.
 const SEED: u64 = 20_180_405;
 
 /// Play one real day through the gate in a scratch home.
@@ -50,11 +53,11 @@ const SEED: u64 = 20_180_405;
     after_help = "Examples:\n  spoolgate demo\n  spoolgate demo /tmp/my-demo\n\nEvery run writes the same ledger: prices, requests, keys and clock are given. Its keys are public; use `init` for a real home."
 )]
 pub struct Args {
-    /// Where to make the scratch home; absent: a new folder for temporary files.
+    /// Where to make the scratch home; default: a new temporary folder.
     dir: Option<PathBuf>,
 }
 
-/// What the answer to a council's request says of it.
+/// The part of an answer to a council request that later steps need.
 #[derive(serde::Deserialize)]
 struct Opened {
     request_sha256: String,
@@ -104,7 +107,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
 }
 
 impl Demo {
-    /// Makes the home and gives everybody a key.
+    /// Makes the home and gives every sender a key.
     fn prepare(root: &Path) -> Result<Demo> {
         init::write_template(root, &Principal::parse("owner")?)?;
         let clock = Arc::new(ManualClock::at(Time::parse(&format!("{DATE}T00:00:00Z"))?));
@@ -125,7 +128,7 @@ impl Demo {
             rows.push((name, bytes, market::import(name, bytes, &market::Options::default())?.rows));
         }
         let mut home = Home::open(root, seams.clone())?;
-        home.note(Record::Start, "the demo started");
+        home.note(EventKind::Start, "the demo started");
         let mut demo = Demo {
             root: root.to_owned(),
             clock,
@@ -146,7 +149,7 @@ impl Demo {
             let key_id = keyring.insert(&VerifyKey::Hmac(secret))?;
             let payload =
                 format!(r#"{{"principal":"{name}","key_id":"{key_id}","algorithm":"hmac-sha256"}}"#);
-            demo.request("owner", &format!("key-of-{name}"), "keys.add", &payload, 0)?;
+            demo.request("owner", &format!("key-of-{name}"), ActionName::KeysAdd.as_str(), &payload, 0)?;
             demo.drain("")?;
             demo.keys.insert(name, SignKey::Hmac(secret));
         }
@@ -157,7 +160,7 @@ impl Demo {
         Ok(Time::parse(&format!("{DATE}T{of_day}Z"))?)
     }
 
-    /// Drops a file as agents do: written under another name, then renamed.
+    /// Drops a file as an agent does: written under another name, then renamed.
     fn drop_file(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let folder = self.root.join("spool/in");
         let hidden = folder.join(format!("{name}.tmp"));
@@ -165,7 +168,7 @@ impl Demo {
         Ok(fs::rename(&hidden, folder.join(name))?)
     }
 
-    /// Signs a request `age_min` minutes before now and drops it.
+    /// Signs a request, dated `age_min` minutes ago, and drops it.
     fn request(&mut self, who: &str, id: &str, action: &str, payload: &str, age_min: i64) -> Result<()> {
         let key = self.keys.get(who).with_context(|| format!("`{who}` has no key yet"))?.clone();
         self.signed_request(&key, who, id, action, payload, age_min)
@@ -183,14 +186,15 @@ impl Demo {
         let signed_at = self.clock.now().plus_ms(age_min.saturating_mul(-60_000)).to_string();
         let source = Principal::parse(who)?;
         let envelope =
-            spoolgate::agent::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
+            spoolgate_client::sign(key, &source, action, payload, None, Some(id), Some(&signed_at))?;
         let bytes = envelope.to_json().into_bytes();
         self.drop_file(&format!("{id}.json"), &bytes)?;
         self.files.insert(id.to_owned(), bytes);
         Ok(())
     }
 
-    /// Has the gate drain the spool; outcomes are told under `story` unless it is empty.
+    /// Runs the gate until the spool is empty. Outcomes are kept under `story`, unless that is
+    /// empty.
     fn drain(&mut self, story: &str) -> Result<()> {
         let mut outcomes = Vec::new();
         self.home
@@ -206,7 +210,7 @@ impl Demo {
         Ok(())
     }
 
-    /// Moves the clock to `until`, delivering all prices known by then.
+    /// Moves the clock to `until` and delivers all prices known by then.
     fn trade_until(&mut self, until: Time) -> Result<()> {
         self.clock.set(until);
         for index in 0..self.rows.len() {
@@ -225,7 +229,7 @@ impl Demo {
                 "file_sha256": file_sha256, "file_name": name,
             });
             let id = format!("prices-{index}-{}", until.ms());
-            self.request("prices", &id, "market.import", &payload.to_string(), 0)?;
+            self.request("prices", &id, ActionName::MarketImport.as_str(), &payload.to_string(), 0)?;
         }
         self.drain("")
     }
@@ -236,17 +240,18 @@ impl Demo {
         match &step.act {
             Act::Request(who, id, action, payload) => {
                 let payload = self.with_references(payload);
-                self.request(who, id, action, &payload, 0)?;
+                self.request(who, id, action.as_str(), &payload, 0)?;
             }
+            Act::Unknown(who, id, action, payload) => self.request(who, id, action, payload, 0)?,
             Act::Again(id, file) => {
                 let bytes = self.files.get(*id).cloned().unwrap_or_default();
                 self.drop_file(file, &bytes)?;
             }
             Act::Forged(id, action, payload) => {
-                self.signed_request(&SignKey::Hmac([0; 32]), "trend-bot", id, action, payload, 0)?;
+                self.signed_request(&SignKey::Hmac([0; 32]), "trend-bot", id, action.as_str(), payload, 0)?;
             }
             Act::Late(id, action, payload, minutes) => {
-                self.request("trend-bot", id, action, payload, *minutes)?
+                self.request("trend-bot", id, action.as_str(), payload, *minutes)?
             }
             Act::File(name, text) => self.drop_file(name, text.as_bytes())?,
             Act::Link(name, target) => {
@@ -256,7 +261,8 @@ impl Demo {
         self.drain(step.story)
     }
 
-    /// Puts order ids into a payload for `{order:ID}`, and for `{sha256:ID}` what the answer to request ID says of its hash.
+    /// Fills in a payload: `{order:ID}` becomes the order of request ID, and `{sha256:ID}` the
+    /// payload hash in the answer to request ID.
     fn with_references(&self, payload: &str) -> String {
         let mut payload = payload.to_owned();
         for (id, order) in &self.orders {
@@ -280,7 +286,7 @@ impl Demo {
         let portfolio = portfolio::portfolio(home.state(), home.rulebook(), now);
         let fills = home.store().fills_since(Time::EPOCH, usize::MAX)?;
         drop(home);
-        let options = Options { strict: true, threads: 2, ..Options::default() };
+        let options = Options { strict: Some(canonical), threads: 2, ..Options::default() };
         let report = audit::verify_folder(&root.join("audit"), &options, output)?;
         let seams = Seams {
             disk: Arc::new(RealDisk::open(&root)?),
@@ -331,7 +337,7 @@ impl Demo {
     }
 }
 
-/// What an answer of the council says in short; nothing for other answers.
+/// Summarizes an answer of the council; empty for other answers.
 fn council_says(decision: &Decision) -> String {
     let data: Option<serde_json::Value> =
         decision.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
@@ -347,7 +353,7 @@ fn council_says(decision: &Decision) -> String {
     }
 }
 
-/// What an answer of control says in short; nothing for other answers.
+/// Summarizes an answer to a control decision; `None` for other answers.
 fn control_says(decision: &Decision) -> Option<String> {
     let said: ControlResponse = serde_json::from_str(decision.data.as_ref()?.get()).ok()?;
     let cancelled: Vec<String> = said.result.cancelled_orders.iter().map(ToString::to_string).collect();
@@ -358,7 +364,7 @@ fn control_says(decision: &Decision) -> Option<String> {
     Some(format!("{}{told}", said.status.as_str()))
 }
 
-/// What a receipt says in short; nothing for what has none.
+/// Summarizes a receipt; `None` without one.
 fn admission_says(decision: &Decision) -> Option<String> {
     let receipt = decision.receipt.as_ref()?;
     let left = receipt.effective_counters.recursion_budget_remaining;
@@ -370,7 +376,7 @@ fn admission_says(decision: &Decision) -> Option<String> {
     )
 }
 
-/// A row of the day's table.
+/// Formats a row of the day's table.
 fn row(told: &Told) -> Vec<String> {
     let decision = &told.outcome.decision;
     let failed = decision.checks.iter().find(|row| !row.passed);
@@ -379,7 +385,7 @@ fn row(told: &Told) -> Vec<String> {
             let message = decision.metadata.message.clone().unwrap_or_default();
             let why = failed.map_or(format!("{code}: {message}"), |row| {
                 let reason = row.reason.clone().unwrap_or_else(|| {
-                    let show = |amount: Option<spoolgate::wire::amount::Amount>| {
+                    let show = |amount: Option<spoolgate_wire::amount::Amount>| {
                         amount.map_or_else(|| "?".to_owned(), |amount| amount.normalized().to_string())
                     };
                     format!("{} over {}", show(row.value), show(row.limit)).into()

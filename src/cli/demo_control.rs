@@ -1,6 +1,8 @@
-//! What the demo's controller decides late in the day: it pauses the strategy while that holds a position and wants more.
+//! The decisions of the demo's controller late in the day: it pauses the strategy while the
+//! strategy holds a position and wants more.
 
 use super::demo_script::{Act, Step, step};
+use spoolgate_wire::action_name::ActionName;
 
 const AGENT: &str = "trend-bot";
 const HERMES: &str = "hermes";
@@ -13,7 +15,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             AGENT,
             "buy-8",
-            "order.submit",
+            ActionName::OrderSubmit,
             r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":0.002,"order_type":"limit","price":6400,"stop_price":6300,"thesis_slug":"btc-dip-long","planned_entry":6400,"planned_stop":6300}"#,
         ),
     ),
@@ -23,7 +25,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             HERMES,
             "pause",
-            "control.apply",
+            ActionName::ControlApply,
             r#"{"decision_id":"dec-1","concern_id":"paper:btc-usd","account_id":"paper","market_symbol":"btc-usd","action":"pause","expected_active_strategy_id":"trend","reason":"the narrative no longer fits a trend","confidence":0.7}"#,
         ),
     ),
@@ -33,7 +35,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             AGENT,
             "buy-paused",
-            "order.submit",
+            ActionName::OrderSubmit,
             r#"{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":0.002,"order_type":"limit","price":6500,"stop_price":6400,"thesis_slug":"btc-dip-long","planned_entry":6500,"planned_stop":6400}"#,
         ),
     ),
@@ -43,7 +45,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             AGENT,
             "exit-paused",
-            "order.submit",
+            ActionName::OrderSubmit,
             r#"{"strategy":"trend","symbol":"BTC-USD","side":"sell","size":0.01,"order_type":"market","thesis_slug":"btc-range-long","planned_entry":6700,"planned_stop":6600}"#,
         ),
     ),
@@ -53,7 +55,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             HERMES,
             "switch",
-            "control.apply",
+            ActionName::ControlApply,
             r#"{"decision_id":"dec-2","concern_id":"paper:btc-usd","account_id":"paper","market_symbol":"btc-usd","action":"switch","target_strategy_id":"range","expected_active_strategy_id":"trend","reason":"sideways until tomorrow","confidence":0.6}"#,
         ),
     ),
@@ -63,7 +65,7 @@ pub const CONTROL: &[Step] = &[
         Act::Request(
             HERMES,
             "resume",
-            "control.apply",
+            ActionName::ControlApply,
             r#"{"decision_id":"dec-3","concern_id":"paper:btc-usd","account_id":"paper","market_symbol":"btc-usd","action":"resume","expected_active_strategy_id":null,"risk_mode":"normal","reason":"the trend is back","confidence":0.8}"#,
         ),
     ),

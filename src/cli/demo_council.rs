@@ -1,12 +1,13 @@
-//! The demo's case before the council: a strategy whose figures are too good, and the five roles that judge it.
-//! `{sha256:ID}` stands for the payload hash of request ID.
+//! The demo's case before the council: a strategy whose figures are too good, and the five roles
+//! that judge it. `{sha256:ID}` is replaced by the payload hash of request ID.
 
 use super::demo_script::{Act, Step, step};
+use spoolgate_wire::action_name::ActionName;
 
 /// The case.
 pub const CASE: &str = "trend-v2-1-passes";
 
-/// What happens, at times of the same day.
+/// The steps of the case, at times of the same day.
 pub const COUNCIL: &[Step] = &[
     step(
         "22:00:00",
@@ -14,7 +15,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "research-bot",
             "case",
-            "council.request",
+            ActionName::CouncilRequest,
             r##"{"request_id":"trend-v2-1-passes","timestamp":"2018-04-05T21:59:00Z","proposer":"QuantResearchAgent_v1","change_type":"DECLARE_PASS","context":{"summary":"Declaring that Strategy v2.1 has passed validation based on new OOS tests.","files_changed":["notes/strategy_evaluation_checklist.md"],"key_metrics":{"total_return":15.4,"sharpe":5.0,"max_dd":-4.5,"oos_win_rate":39.0}},"artifacts":{"spec_content":"# Strategy v2.1\nBuys dips within the range of the day.","validation_report":"| metric | value |\n|---|---|\n| total return | 15.4 % |\n| Sharpe | 5.0 |\n| max drawdown | -4.5 % |\n| OOS win rate | 39.0 % |","monte_carlo_stats":"{\"sharpe\":{\"p5\":3.9,\"p50\":5.0,\"p95\":6.1}}"}}"##,
         ),
     ),
@@ -24,7 +25,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "risk-officer",
             "verdict-risk",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Risk Officer","verdict":"APPROVE","confidence_score":0.9,"checklist_results":[{"question":"Does it hold over weekend?","answer":"No","pass":true},{"question":"Max DD < limit?","answer":"Yes, 4.5% vs 10%","pass":true}],"concerns":["Leverage seems high for this volatility regime."],"required_actions":["Run stress test with 2x volatility."]}}"##,
         ),
     ),
@@ -34,7 +35,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "research-bot",
             "verdict-own",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Code Auditor","verdict":"APPROVE","confidence_score":1.0,"checklist_results":[{"question":"Is it good?","answer":"Yes","pass":true}],"concerns":[],"required_actions":[]}}"##,
         ),
     ),
@@ -44,7 +45,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "code-auditor",
             "verdict-code",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Code Auditor","verdict":"APPROVE","confidence_score":0.85,"checklist_results":[{"question":"Does the change do what it says?","answer":"Yes","pass":true}],"concerns":["The loader has no test of its own."],"required_actions":[]}}"##,
         ),
     ),
@@ -54,7 +55,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "quant-researcher",
             "verdict-quant",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Quant Researcher","verdict":"REJECT","confidence_score":0.95,"checklist_results":[{"question":"Is there an explicit Train/Test separation?","answer":"No","pass":false}],"concerns":["In-Sample data leakage"],"required_actions":["Refactor validation script to enforce strict Train/Test split.","Re-run backtest."]}}"##,
         ),
     ),
@@ -64,7 +65,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "integration-engineer",
             "verdict-integration",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Integration Engineer","verdict":"APPROVE","confidence_score":0.8,"checklist_results":[{"question":"Can it be undone?","answer":"Yes, one flag","pass":true}],"concerns":["The nightly report reads the old file.","Two dashboards have to move.","Nobody owns the rollback."],"required_actions":["Name an owner of the rollback."]}}"##,
         ),
     ),
@@ -74,7 +75,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "realism-checker",
             "verdict-realism",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Realism Checker","verdict":"APPROVE","confidence_score":0.99,"checklist_results":[{"question":"Is it plausible?","answer":"It looks great","pass":true}],"concerns":[],"required_actions":[]}}"##,
         ),
     ),
@@ -84,7 +85,7 @@ pub const COUNCIL: &[Step] = &[
         Act::Request(
             "risk-officer",
             "verdict-late",
-            "council.verdict",
+            ActionName::CouncilVerdict,
             r##"{"request_id":"trend-v2-1-passes","request_sha256":"{sha256:case}","verdict":{"role":"Risk Officer","verdict":"REJECT","confidence_score":0.9,"checklist_results":[],"concerns":[],"required_actions":[]}}"##,
         ),
     ),

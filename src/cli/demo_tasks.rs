@@ -1,10 +1,12 @@
-//! The demo's tree of tasks: five may come into being, the root included, however they claim and spawn.
+//! The demo's tree of tasks: at most five tasks are admitted, including the root, whatever they
+//! claim and spawn.
 
 use super::demo_script::{Act, Step, step};
+use spoolgate_wire::action_name::ActionName;
 
 const AGENT: &str = "research-bot";
 
-/// What happens, at times of the same day.
+/// The steps of the tasks, at times of the same day.
 pub const TASKS: &[Step] = &[
     step(
         "23:00:00",
@@ -12,7 +14,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-001",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"goal":"read the day's trades"},"causality":{"root_task_id":"task-001","parent_task_id":null,"spawn_depth":0,"capability_id":"plan"}}}"##,
         ),
     ),
@@ -22,7 +24,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-002",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"gaps"},"causality":{"root_task_id":"task-001","parent_task_id":"task-001","spawn_depth":1,"capability_id":"search"}}}"##,
         ),
     ),
@@ -32,7 +34,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-003",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"gaps again"},"causality":{"root_task_id":"task-001","parent_task_id":"task-002","spawn_depth":1,"capability_id":"search"}}}"##,
         ),
     ),
@@ -42,7 +44,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-004",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"gaps again"},"causality":{"root_task_id":"task-001","parent_task_id":"task-002","spawn_depth":2,"capability_id":"search","recursion_budget_remaining":1000}}}"##,
         ),
     ),
@@ -52,7 +54,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-005",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"gaps once more"},"causality":{"root_task_id":"task-001","parent_task_id":"task-004","spawn_depth":3,"capability_id":"search"}}}"##,
         ),
     ),
@@ -62,7 +64,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-006",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"command":"ls"},"causality":{"root_task_id":"task-001","parent_task_id":"task-002","spawn_depth":2,"capability_id":"shell"}}}"##,
         ),
     ),
@@ -72,7 +74,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-007",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"of":"task-002"},"causality":{"root_task_id":"task-001","parent_task_id":"task-001","spawn_depth":1,"capability_id":"summarise"}}}"##,
         ),
     ),
@@ -82,7 +84,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-008",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"spreads"},"causality":{"root_task_id":"task-001","parent_task_id":"task-001","spawn_depth":1,"capability_id":"search"}}}"##,
         ),
     ),
@@ -92,7 +94,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-009",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"query":"volumes"},"causality":{"root_task_id":"task-001","parent_task_id":"task-001","spawn_depth":1,"capability_id":"search","recursion_budget_remaining":5}}}"##,
         ),
     ),
@@ -102,7 +104,7 @@ pub const TASKS: &[Step] = &[
         Act::Request(
             AGENT,
             "task-010",
-            "admission.admit",
+            ActionName::AdmissionAdmit,
             r##"{"envelope":{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{"goal":"start over"},"causality":{"root_task_id":"task-001","parent_task_id":null,"spawn_depth":0,"capability_id":"plan"}}}"##,
         ),
     ),

@@ -1,5 +1,6 @@
-//! What `spoolgate init` leaves in deploy/: commands that separate agent and gate, a unit of systemd, lines for cron. Texts
-//! for people to look at and install; nothing here changes the machine.
+//! The texts that `spoolgate init` writes to deploy/: commands that separate agent and gate, a
+//! systemd unit, and crontab lines. The operator reviews and installs them; nothing here changes
+//! the machine.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,12 +8,12 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::home::doctor::quoted;
+use spoolgate_home::doctor::quoted;
 
-/// The group of everybody who may drop requests.
+/// The group of all users that may drop requests.
 const DOOR: &str = "spoolgate-agents";
 
-/// How a gate over one home is set up.
+/// The paths and users of a gate's setup.
 pub struct Deploy {
     home: PathBuf,
     program: PathBuf,
@@ -20,7 +21,7 @@ pub struct Deploy {
     agent: String,
 }
 
-/// A name that every system takes for a user.
+/// Accepts a user name that is valid on every system.
 pub fn user_name(text: &str) -> Result<String, String> {
     let is_letter = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
     let is_other = |byte: u8| is_letter(byte) || byte.is_ascii_digit() || byte == b'-';
@@ -33,7 +34,7 @@ pub fn user_name(text: &str) -> Result<String, String> {
 }
 
 impl Deploy {
-    /// For this home and this program, by their whole paths.
+    /// Creates the setup for this home and this program, with absolute paths.
     pub fn new(home: &Path, gate: &str, agent: &str) -> Result<Deploy> {
         let home = fs::canonicalize(home).with_context(|| format!("home `{}`", home.display()))?;
         let program = std::env::current_exe().context("path of this program")?;
@@ -46,7 +47,8 @@ impl Deploy {
         Ok(Deploy { home, program, gate: gate.to_owned(), agent: agent.to_owned() })
     }
 
-    /// The commands that separate the two users, for root. Run twice, they do the same once.
+    /// Returns the commands that separate the two users, to be run as root. They can be run again
+    /// safely.
     pub fn commands(&self) -> Vec<String> {
         let (gate, agent) = (&self.gate, &self.agent);
         let home = quoted(&self.home);
@@ -60,7 +62,8 @@ impl Deploy {
             format!("getent group {DOOR} > /dev/null || groupadd --system {DOOR}"),
             user(gate, &format!("--no-create-home --home-dir {home} --shell /usr/sbin/nologin")),
             user(agent, "--create-home --shell /bin/sh"),
-            // The gate reads what agents drop, whatever their umask leaves to the group.
+            // Membership lets the gate read what agents drop, whatever their umask leaves to the
+            // group.
             format!("usermod --append --groups {DOOR} {gate}"),
             format!("usermod --append --groups {DOOR} {agent}"),
             format!("chown -hR {gate}:\"$(id -gn {gate})\" {home}"),
@@ -70,12 +73,12 @@ impl Deploy {
             format!("chmod 0600 {}", of(&["state/keyring.db"])),
             format!("chgrp {DOOR} {}", of(&["spool/in"])),
             format!("chmod 3770 {}", of(&["spool/in"])),
-            // Root runs it again some day: nobody else may have written it.
+            // Root may run this script again, so no other user may change it.
             format!("chown -hR 0:0 {}", of(&["deploy"])),
         ]
     }
 
-    /// Writes the files that are not there.
+    /// Writes the files that do not exist yet.
     pub fn write(&self, home: &Path) -> Result<()> {
         let folder = home.join("deploy");
         fs::DirBuilder::new()
@@ -109,10 +112,10 @@ impl Deploy {
 
     fn unit(&self) -> String {
         let (home, program) = (unit_word(&self.home), unit_word(&self.program));
-        // Only in the line that starts something does a `$` mean anything.
+        // systemd expands `$` only in lines that start a program.
         let (exec_home, exec_program) = (home.replace('$', "$$"), program.replace('$', "$$"));
         let gate = &self.gate;
-        // A home that lies below these would be hidden from its own gate.
+        // `ProtectHome=yes` would hide a home in these folders from its own gate.
         let is_hidden = ["/home", "/root", "/run/user"]
             .iter()
             .any(|folder| self.home.starts_with(folder) || self.program.starts_with(folder));
@@ -175,7 +178,7 @@ impl Deploy {
 
     fn crontab(&self) -> String {
         let gate = &self.gate;
-        // Cron takes a `%` for a line feed, wherever it stands.
+        // Cron reads every `%` as a line feed, even inside quotes.
         let word = |path: &Path| quoted(path).replace('%', r"\%");
         let (home, program) = (word(&self.home), word(&self.program));
         format!(
@@ -188,7 +191,7 @@ impl Deploy {
     }
 }
 
-/// A path as a word of a unit's line: quoted, with what systemd would expand doubled.
+/// Quotes a path as a word in a systemd unit, and doubles the characters that systemd would expand.
 fn unit_word(path: &Path) -> String {
     let text = path.to_string_lossy().replace('\\', r"\\").replace('"', "\\\"").replace('%', "%%");
     format!("\"{text}\"")

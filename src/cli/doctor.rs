@@ -1,21 +1,22 @@
-//! `spoolgate doctor`: what is wrong with a machine and a home.
+//! `spoolgate doctor`: checks a machine and a home for problems.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::home::doctor::{Level, examine};
-use spoolgate::host::doctor::user;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::doctor::{Level, examine};
+use spoolgate_host::doctor::user;
+use spoolgate_wire::code::Exit;
 
 use super::output::Output;
 
-/// Look at this machine and this home: what is wrong, and what to do about it.
+/// Check this machine and this home for problems, and say how to fix them.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate doctor\n  spoolgate doctor --agent-user bot\n  spoolgate --home /srv/gate --format json doctor | jq -r 'select(.level == \"error\").remedy'\n\nIt changes nothing and takes no lock. Exit code 1: there is at least one error; warnings and notes end with 0."
 )]
 pub struct Args {
-    /// A user of the system, by name or number: could an agent that runs as this one write rules, ledger or state?
+    /// A system user, by name or number: check whether an agent that runs as this user could write
+    /// rules, ledger or state.
     #[arg(long, value_name = "NAME")]
     agent_user: Option<String>,
 }
@@ -30,7 +31,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         },
     };
     let mut found = examine(home, agent);
-    // The worst last: that is where people look.
+    // Sort the worst last, next to the prompt.
     found.sort_by_key(|finding| finding.level);
     if output.is_json() {
         found.iter().try_for_each(|finding| output.json(finding))?;

@@ -1,24 +1,26 @@
-//! `spoolgate explain`: one decision in plain words, from the ledger, without the lock, also beside a running gate.
+//! `spoolgate explain`: one decision in plain words, from the ledger. Takes no lock, so it works
+//! beside a running gate.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spoolgate::gate::record::{CheckRow, Decision, Status};
-use spoolgate::gate::{Change, Record};
-use spoolgate::home::read::View;
-use spoolgate::trading::order::OrderRole;
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::{Code, Exit};
-use spoolgate::wire::gateway::ActionId;
-use spoolgate::wire::ids::{Leg, OrderId, RequestId};
-use spoolgate::wire::orders::Headroom;
-use spoolgate::wire::time::Time;
+use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::{Change, Record};
+use spoolgate_home::read::View;
+use spoolgate_trading::order::OrderRole;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::{Code, Exit};
+use spoolgate_wire::gateway::ActionId;
+use spoolgate_wire::ids::{Leg, OrderId, RequestId};
+use spoolgate_wire::orders::Headroom;
+use spoolgate_wire::time::Time;
 
 use super::output::{Output, plain, short};
 use super::{audit, explain_words as words, look};
 
-/// Explain one decision.
+/// Explains one decision.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate explain first\n  spoolgate explain 42\n  spoolgate explain o-42-stop\n  spoolgate --format json explain first | jq .failed\n\nExit codes: 0 it is explained, whatever was decided, 2 there is no such request, line or order."
@@ -28,40 +30,40 @@ pub struct Args {
     what: String,
 }
 
-/// What is told of a decision.
+/// The explanation of a decision.
 #[derive(Serialize)]
 struct Explained {
     line: u64,
     request_id: Option<String>,
     source: Option<String>,
     action: Option<String>,
-    /// In words.
+    /// The request in words.
     asked: String,
     signed_at: Option<String>,
     decided_at: Time,
-    /// `accepted`, `refused`, `done`, `decided` or `recorded`.
+    /// `accepted`, `done`, `held`, `pending`, `refused`, `error`, `decided` or `recorded`.
     outcome: &'static str,
     code: Option<Code>,
     why: Option<String>,
-    /// The checks that refused, the first of which names the refusal.
+    /// The checks that refused; the first determines the code of the refusal.
     failed: Vec<CheckRow>,
     headroom: Option<Headroom>,
     /// What would have to change, in words.
     needs: Vec<String>,
-    /// Checks that passed with a remark, or were exempt.
+    /// Checks that passed with a remark.
     warnings: Vec<CheckRow>,
-    /// What it changed.
+    /// The changes that it made, in words.
     did: Vec<String>,
-    /// What came of it since.
+    /// What has happened since.
     since: Vec<Event>,
-    /// Lines that answered the same request again.
+    /// The earlier line whose answer this line repeats.
     answered_again_as: Option<u64>,
 }
 
-/// Something that happened to its orders.
+/// An event in the life of the decision's orders, action or case.
 #[derive(Serialize)]
 struct Event {
-    /// On the gate's clock; none where only the end is known.
+    /// Time on the gate's clock; `None` if it is unknown.
     time: Option<Time>,
     what: String,
 }
@@ -97,7 +99,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The lines meant: by number, by order, by request; what the index does not know is looked for from the first line.
+/// Finds lines by number, by order or by request. What the index does not know is searched for in
+/// the whole ledger.
 pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Record)>> {
     let order = OrderId::parse(what).ok();
     let named = order.map(|order| order.seq).or(ActionId::parse(what).map(|action| action.0));
@@ -113,14 +116,14 @@ pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Rec
     }
     if let Some(order) = order {
         if found.is_empty() {
-            // The index does not have every line that places orders.
+            // The index does not contain every line that places orders.
             found = audit::records(home, &order.seq.to_string())?;
         }
         found.retain(|(_, record)| is_of_order(record, order));
         return Ok(found);
     }
     if found.is_empty() {
-        // A digit can be the name of a request too.
+        // A number can also be the id of a request.
         let lines = view.request_lines(what)?;
         for seq in lines {
             found.extend(view.record(seq)?.map(|record| (seq, record)));
@@ -129,11 +132,11 @@ pub(super) fn find(home: &Path, view: &View, what: &str) -> Result<Vec<(u64, Rec
     if found.is_empty() { audit::records(home, what) } else { Ok(found) }
 }
 
-/// Whether a line made the order, by request or not, or is about it.
+/// Returns whether a line placed the order or is about it.
 fn is_of_order(record: &Record, id: OrderId) -> bool {
     let is_about = matches!(record, Record::Decision(decision)
         if decision.order_id.is_some_and(|order| order.entry() == id.entry()));
-    let places = |change: &Change| matches!(change, Change::Book(spoolgate::trading::Change::OrderPlaced(order)) if order.order_id == id);
+    let places = |change: &Change| matches!(change, Change::Book(spoolgate_trading::Change::OrderPlaced(order)) if order.order_id == id);
     is_about || record.changes().iter().any(places)
 }
 
@@ -176,7 +179,7 @@ fn of_decision(view: &View, line: u64, decision: &Decision, meant: Option<OrderI
     })
 }
 
-/// A line that is about no single request.
+/// Explains a line that is not a decision on a request.
 fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> Result<Explained> {
     let (asked, outcome) = words::record(record);
     let since = match meant {
@@ -208,7 +211,8 @@ fn of_other(view: &View, line: u64, record: &Record, meant: Option<OrderId>) -> 
     })
 }
 
-/// What became of the orders that this line made or named, as far as the index has it; and of its council case.
+/// Returns what has happened since to the council case, the outgoing action and the orders of this
+/// line, as far as the index knows it.
 fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     if decision.opens_a_case()
@@ -245,7 +249,8 @@ fn since(view: &View, line: u64, decision: &Decision, meant: Option<OrderId>) ->
     Ok(events)
 }
 
-/// What became of this order and those that belong to it since line `line` at `from`, which made these changes.
+/// Returns what has happened to an order, and to the orders that belong to it, since the line at
+/// `from` that made these changes.
 fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Change]) -> Result<Vec<Event>> {
     let mut events = Vec::new();
     let entry = named.entry();
@@ -260,7 +265,7 @@ fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Chan
         let what = format!(
             "{} {} {} at {}, fee {fee}{realised}",
             fill.order_id,
-            if fill.side == spoolgate::wire::orders::Side::Buy { "bought" } else { "sold" },
+            if fill.side == spoolgate_wire::orders::Side::Buy { "bought" } else { "sold" },
             fill.size.normalized(),
             fill.price.normalized()
         );
@@ -269,7 +274,7 @@ fn of_orders(view: &View, line: u64, from: Time, named: OrderId, changes: &[Chan
     for id in [entry, entry.stop(), entry.target(), entry.flatten()] {
         let open = view.state.book.orders.get(&id);
         let planned = changes.iter().find_map(|change| match change {
-            Change::Book(spoolgate::trading::Change::OrderPlaced(order)) if order.order_id == id => {
+            Change::Book(spoolgate_trading::Change::OrderPlaced(order)) if order.order_id == id => {
                 order.trigger
             }
             _ => None,

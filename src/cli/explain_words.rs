@@ -1,36 +1,38 @@
-//! The words of `spoolgate explain`: requests, changes and lines, each in one sentence.
+//! The words of `spoolgate explain`: describes requests, changes and lines in one sentence each.
 
-use spoolgate::actions;
-use spoolgate::gate::approvals;
-use spoolgate::gate::prepare::escaped;
-use spoolgate::gate::proposals::Change as Step;
-use spoolgate::gate::record::{CheckRow, Decision, Status};
-use spoolgate::gate::{Change, Record, services};
-use spoolgate::ledger::rotation::Rotation;
-use spoolgate::trading;
-use spoolgate::trading::order::{OrderEnd, OrderRole, Verb};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::orders::{CancelOrder, SubmitOrder, TightenStop};
+use spoolgate_gate::approvals;
+use spoolgate_gate::prepare::escaped;
+use spoolgate_gate::proposals::Change as Step;
+use spoolgate_gate::record::{Decision, Status};
+use spoolgate_gate::{Change, Record, services};
+use spoolgate_ledger::rotation::Rotation;
+use spoolgate_outgoing as actions;
+use spoolgate_trading as trading;
+use spoolgate_trading::order::{OrderEnd, OrderRole, Verb};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::orders::{CancelOrder, SubmitOrder, TightenStop};
 
 use super::output::short;
 
-/// Longest piece of a payload or answer that is repeated, in characters.
+/// Longest part of a payload or answer that is repeated, in characters.
 const PIECE_CHARS: usize = 160;
 
 fn shown(amount: Amount) -> String {
     amount.normalized().to_string()
 }
 
-/// What was asked, as the end of "`bot` asked".
+/// Describes the request, to continue "`bot` asked".
 pub fn asked(decision: &Decision, payload: Option<&str>) -> String {
     let action = decision.action.as_deref().unwrap_or("something that could not be read");
     let Some(payload) = payload else { return format!("for {action}") };
-    let words = match action {
-        "order.submit" => serde_json::from_str(payload).ok().map(|order| of_order(&order)),
-        "order.cancel" => serde_json::from_str(payload)
+    let words = match action.parse() {
+        Ok(ActionName::OrderSubmit) => serde_json::from_str(payload).ok().map(|order| of_order(&order)),
+        Ok(ActionName::OrderCancel) => serde_json::from_str(payload)
             .ok()
             .map(|CancelOrder { order_id }: CancelOrder| format!("to cancel {order_id}")),
-        "order.tighten_stop" => {
+        Ok(ActionName::OrderTightenStop) => {
             serde_json::from_str(payload).ok().map(|TightenStop { order_id, new_stop }: TightenStop| {
                 format!("to tighten the stop of {order_id} to {}", shown(new_stop))
             })
@@ -62,7 +64,7 @@ fn of_order(order: &SubmitOrder) -> String {
     )
 }
 
-/// What would have to change for it to pass.
+/// Describes what would have to change for the request to pass.
 pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
     let mut needs = Vec::new();
     if let Some(headroom) = &decision.headroom {
@@ -91,7 +93,7 @@ pub fn needs(decision: &Decision, failed: &[CheckRow]) -> Vec<String> {
     needs
 }
 
-/// The answer of a request that changed nothing.
+/// Describes the answer to a request that changed nothing.
 pub fn answer(decision: &Decision) -> Option<String> {
     let receipt = decision.receipt.as_ref();
     if decision.status == Status::Success && receipt.is_some() {
@@ -101,7 +103,7 @@ pub fn answer(decision: &Decision) -> Option<String> {
     decision.data.as_ref().map(|data| format!("answered {}", short(data.get(), PIECE_CHARS)))
 }
 
-/// How an order ended, as the end of a sentence about it.
+/// Describes how an order ended, to continue a sentence about the order.
 pub fn end(end: OrderEnd) -> &'static str {
     match end {
         OrderEnd::Filled => "filled completely",
@@ -112,7 +114,7 @@ pub fn end(end: OrderEnd) -> &'static str {
     }
 }
 
-/// What a step of a proposal did.
+/// Describes what a step of a proposal did.
 fn of_proposal(step: &Step) -> String {
     match step {
         Step::Pended { proposed, .. } => format!(
@@ -131,7 +133,7 @@ fn of_proposal(step: &Step) -> String {
     }
 }
 
-/// What a change of the allowlist or of a credential did.
+/// Describes a change of the allowlist or of a credential.
 fn of_services(change: &services::Change) -> String {
     match change {
         services::Change::Edited { edit, rulebook, .. } => {
@@ -146,7 +148,7 @@ fn of_services(change: &services::Change) -> String {
     }
 }
 
-/// What a change did.
+/// Describes a change.
 pub fn change(change: &Change) -> String {
     match change {
         Change::Book(change) => of_book(change),
@@ -170,7 +172,7 @@ pub fn change(change: &Change) -> String {
         Change::Approvals(step) => of_approvals(step),
         Change::Actions(step) => of_actions(step),
         Change::RulebookLoaded { hash } => format!("the rulebook {hash} came into force"),
-        Change::ProgramChanged { version } => format!("spoolgate {version} writes from here on"),
+        Change::ProgramChanged { version, .. } => format!("spoolgate {version} writes from here on"),
         Change::RulebookFaulted { fault } => format!("rule file {fault}: entries are refused"),
         other => named(other),
     }
@@ -273,12 +275,12 @@ fn of_book(change: &trading::Change) -> String {
     }
 }
 
-/// A change by the name and members that it has in the ledger.
+/// Describes a change by its name and members in the ledger.
 fn named(change: &impl serde::Serialize) -> String {
     serde_json::to_string(change).map_or_else(|error| error.to_string(), |json| short(&json, PIECE_CHARS))
 }
 
-/// A line that is about no single request, and what to call its outcome.
+/// Describes a line that is not about a single request, and names its outcome.
 pub fn record(record: &Record) -> (String, &'static str) {
     match record {
         Record::Council(line) => {
@@ -313,15 +315,7 @@ pub fn record(record: &Record) -> (String, &'static str) {
             let Rotation { by, reason, log_key, .. } = rotation;
             (format!("{by} rotated the log's keys, the new one is {log_key}: {reason}"), "recorded")
         }
-        Record::Start(event)
-        | Record::Stop(event)
-        | Record::Rulebook(event)
-        | Record::Tick(event)
-        | Record::Halt(event)
-        | Record::DeadMan(event)
-        | Record::ClockStep(event)
-        | Record::Quota(event)
-        | Record::Proposal(event) => (event.note.clone(), "recorded"),
+        Record::Event(_, event) => (event.note.clone(), "recorded"),
         Record::Response(line) => {
             let outcome = if line.status == Status::Success { "done" } else { "error" };
             (format!("for {}, begun in line {}", line.action, line.request_line), outcome)

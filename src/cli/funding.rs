@@ -1,22 +1,23 @@
-//! `spoolgate market funding` and `market rate`: what is due of a file of funding rates, or one rate, charged by a signed
-//! request.
+//! `spoolgate market funding` and `market rate`: charge the due rate of a file of funding rates, or
+//! one rate, by a signed request.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::trading::market::{self, Rate, RateReport};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::{Principal, Symbol};
-use spoolgate::wire::time::Time;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_market::{self as market, Rate, RateReport};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::{Principal, Symbol};
+use spoolgate_wire::time::Time;
 
 use super::handover;
 use super::market::read_file;
 use super::output::{Output, plain};
 
-/// Charge what is due of a file of funding rates.
+/// Charges the due rate of a file of funding rates.
 #[derive(clap::Args)]
 pub struct FileArgs {
     /// CSV of times and rates.
@@ -26,48 +27,48 @@ pub struct FileArgs {
     /// Take only rows with this value in the file's symbol column.
     #[arg(long, value_name = "NAME")]
     symbol_in_file: Option<String>,
-    /// Say what would become of each rate; charge nothing.
+    /// Print what would happen to each rate; charge nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Charge one funding rate.
+/// Charges one funding rate.
 #[derive(clap::Args)]
 pub struct RateArgs {
-    /// Fraction of the value of positions; above 0 longs pay.
+    /// Rate as a fraction of the value of positions; above 0, longs pay.
     #[arg(allow_hyphen_values = true, value_parser = Amount::parse_wire)]
     rate: Amount,
     #[command(flatten)]
     whose: Whose,
-    /// When it was due, RFC 3339 UTC: 00:00, 08:00 or 16:00; absent: the last of these.
+    /// When the rate was due, RFC 3339 UTC: 00:00, 08:00 or 16:00; default: the last of these.
     #[arg(long, value_parser = Time::parse)]
     time: Option<Time>,
 }
 
-/// Of what and by whom.
+/// The instrument, and the principal that charges.
 #[derive(clap::Args)]
 struct Whose {
     /// The instrument, as in rules/instruments.yaml.
     #[arg(long, value_parser = Symbol::parse)]
     symbol: Symbol,
-    /// Who charges: a person or feed with a key in the keyring.
+    /// The principal that charges: a person or feed with a key in the keyring.
     #[arg(long = "as", default_value = "owner", value_name = "PRINCIPAL", value_parser = Principal::parse)]
     principal: Principal,
 }
 
-/// What becomes of a rate.
+/// What happens to a rate.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Fate {
-    /// Due before the last time: who held what then is not known any more.
+    /// Due before the last funding time: who held positions then is no longer known.
     PassedOver,
-    /// Due at the last time: the gate is asked to charge it.
+    /// Due at the last funding time: the gate is asked to charge it.
     Due,
     /// Not due yet.
     Ahead,
 }
 
-/// A rate and what becomes of it.
+/// A rate and what happens to it.
 #[derive(Serialize)]
 struct Fated<'a> {
     #[serde(flatten)]
@@ -129,7 +130,7 @@ fn fate(time: Time, last_due: Time) -> Fate {
 fn charge(home: &Path, whose: &Whose, rate: Amount, time: Time, output: &Output) -> Result<Exit> {
     let Whose { symbol, principal } = whose;
     let payload = serde_json::json!({ "symbol": symbol, "rate": rate, "time": time });
-    handover::administer(home, principal, "funding.update", &payload, output, |answer| {
+    handover::administer(home, principal, ActionName::FundingUpdate, &payload, output, |answer| {
         let told = |key| handover::value(answer, "FundingCharged", key);
         format!(
             "{rate} of {symbol} at {time}: {} charged to {} positions (ledger line {})",
@@ -140,7 +141,7 @@ fn charge(home: &Path, whose: &Whose, rate: Amount, time: Time, output: &Output)
     })
 }
 
-/// Every rate by what becomes of it, and every dropped row by what is wrong with it.
+/// Prints what happens to every rate, and what is wrong with every dropped row.
 fn print_report(told: &FileReport<'_>, output: &Output) -> Result<()> {
     let FileReport { report, rates, last_due, .. } = told;
     let mut rows = vec![

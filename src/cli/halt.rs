@@ -1,10 +1,11 @@
-//! `spoolgate halt`: no more entries, and entries again. Exits are never halted.
+//! `spoolgate halt`: stops entries, and allows them again. Exits are never halted.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::home::read::{self, real_seams};
-use spoolgate::wire::code::Exit;
+use spoolgate_home::read::{self, real_seams};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
 
 use super::handover::{self, Person};
 use super::look;
@@ -13,47 +14,47 @@ use super::output::Output;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Halt entries of everybody, or of one principal.
+    /// Halt the entries of all principals, or of one.
     #[command(
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt set --principal trend-bot --reason drill"
     )]
     Set(SetArgs),
-    /// Clear a halt, the latched drawdown, or what closes a strategy or a symbol.
+    /// Clear a halt, the latched drawdown, or what keeps a strategy or a symbol closed.
     #[command(
         after_help = "Examples:\n  spoolgate halt clear --reason \"exchange is back\"\n  spoolgate halt clear --drawdown --reason reviewed\n  spoolgate halt clear --strategy trend --reason reviewed\n  spoolgate halt clear --symbol BTC-USD --reason \"the gap was real\""
     )]
     Clear(ClearArgs),
 }
 
-/// Halt entries.
+/// Halts entries.
 #[derive(clap::Args)]
 pub struct SetArgs {
-    /// Whose entries; absent: everybody's.
+    /// Whose entries to halt; default: everybody's.
     #[arg(long)]
     principal: Option<String>,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
     by: Person,
 }
 
-/// Clear a halt.
+/// Clears a halt.
 #[derive(clap::Args)]
 pub struct ClearArgs {
-    /// Of one principal; absent: of everybody.
+    /// The halt of one principal; default: the halt of everybody.
     #[arg(long)]
     principal: Option<String>,
-    /// The latched drawdown; its peak starts again from the present equity.
+    /// The latched drawdown; its peak starts again at the current equity.
     #[arg(long, conflicts_with = "principal")]
     drawdown: bool,
-    /// What closes one strategy: losses in a row, or executions too often.
+    /// What closes one strategy: losses in a row, or too frequent executions.
     #[arg(long, conflicts_with_all = ["principal", "drawdown"])]
     strategy: Option<String>,
-    /// Entries in one symbol, halted by an implausible gap.
+    /// The halt of entries in one symbol after an implausible price gap.
     #[arg(long, conflicts_with_all = ["principal", "drawdown", "strategy"])]
     symbol: Option<String>,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -68,7 +69,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 Some(name) => serde_json::json!({"principal": name, "reason": args.reason}),
                 None => serde_json::json!({"reason": args.reason}),
             };
-            handover::administer(home, &args.by.person, "halt.set", &payload, output, |answer| {
+            handover::administer(home, &args.by.person, ActionName::HaltSet, &payload, output, |answer| {
                 format!("entries are halted, exits go on (ledger line {})", answer.audit_ref)
             })
         }
@@ -92,12 +93,17 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 }
             };
             let payload = serde_json::json!({"scope": scope, "reason": args.reason});
-            let exit =
-                handover::administer(home, &args.by.person, "halt.clear", &payload, output, |answer| {
-                    format!("{what} (ledger line {})", answer.audit_ref)
-                })?;
+            let exit = handover::administer(
+                home,
+                &args.by.person,
+                ActionName::HaltClear,
+                &payload,
+                output,
+                |answer| format!("{what} (ledger line {})", answer.audit_ref),
+            )?;
             if exit == Exit::Success {
-                // What closes entries all the same: a person who clears a halt wants to know.
+                // Report what else still keeps entries closed, or the person may believe that they
+                // are open.
                 let view = read::read(home, &real_seams(home)?)?;
                 look::why_closed(&view.state).iter().for_each(|reason| output.remark(reason));
             }

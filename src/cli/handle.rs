@@ -1,4 +1,4 @@
-//! `spoolgate handle`: one signed file decided at once, or only tried.
+//! `spoolgate handle`: decides one signed file at once, or only tries it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use spoolgate::home::dry_run::{Asked, Trial, Tried};
-use spoolgate::home::read::real_seams;
-use spoolgate::rules::Rulebook;
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::{Envelope, REQUEST_BYTES_MAX};
-use spoolgate::wire::ids::{Principal, RequestId};
-use spoolgate::wire::json;
-use spoolgate::wire::time::Time;
+use spoolgate_home::dry_run::{Asked, Trial, Tried};
+use spoolgate_home::read::real_seams;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::envelope::{Envelope, REQUEST_BYTES_MAX};
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::json;
+use spoolgate_wire::time::Time;
 
 use super::handover::{self, Handed};
 use super::look;
@@ -31,21 +31,21 @@ use super::rules::Folder;
 pub struct Args {
     /// The signed request; `-` for standard input.
     file: PathBuf,
-    /// Say what the answer would be, and do nothing.
+    /// Print what the answer would be, and do nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Take the rules in this folder for those in force.
+    /// Use the rules in this folder instead of those in force.
     #[arg(long, value_name = "DIR", requires = "dry_run")]
     rules: Option<PathBuf>,
-    /// Who would sign it; absent: who it says.
+    /// The principal that would sign it; default: the one that the file names.
     #[arg(long = "as", value_name = "PRINCIPAL", requires = "dry_run", value_parser = Principal::parse)]
     source: Option<Principal>,
-    /// What the payload asks for, where the file holds nothing else.
+    /// The action, if the file holds only the payload.
     #[arg(long, requires = "dry_run")]
     action: Option<String>,
 }
 
-/// Reads a file or standard input, at most what a request may have and one byte more.
+/// Reads a file or standard input: at most one byte more than a request may have.
 pub fn read_input(path: &Path) -> Result<Vec<u8>> {
     let cap = u64::try_from(REQUEST_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
     let mut bytes = Vec::new();
@@ -93,20 +93,21 @@ fn try_it(home: &Path, args: &Args, request: &[u8], output: &Output) -> Result<E
     Ok(answer.exit())
 }
 
-/// The answer's bytes with a mark at the front, so that nobody takes it for one that was given.
+/// Returns the answer with a mark at the front, so that it cannot be mistaken for a real one.
 fn marked(answer: &Answer) -> Vec<u8> {
     let mut bytes = br#"{"dry_run":true,"#.to_vec();
     bytes.extend(answer.to_bytes().into_iter().skip(1));
     bytes
 }
 
-/// The rulebook in `dir`; where that holds rules and sets only, the one in force with these.
+/// Reads the rulebook in `dir`. If that holds only rules and sets, they replace those of the
+/// rulebook in force.
 pub fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
     let folder = Folder::read(dir, None)?;
     let read = folder.sound_rules()?;
     match folder.rulebook() {
         Some(Ok(mut rulebook)) => {
-            // Theses do not lie with the rules; those of the home stay in force where the folder has none.
+            // Theses are not kept with the rules: if the folder has none, the home's stay in force.
             if rulebook.theses.is_empty() {
                 rulebook.theses.clone_from(&in_force.theses);
             }
@@ -117,7 +118,7 @@ pub fn rules_of(dir: &Path, in_force: &Rulebook) -> Result<Rulebook> {
     }
 }
 
-/// A request without signature, as people and `rules diff` write it.
+/// A request that may lack a signature and other fields, as people and `rules diff` write it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draft<'a> {
@@ -132,12 +133,12 @@ struct Draft<'a> {
     causality: Option<&'a RawValue>,
 }
 
-/// What the file asks for.
+/// Reads the request in the file.
 pub fn asked<'a>(args: &Args, bytes: &'a [u8], now: Time) -> Result<Asked<'a>> {
     read_asked(bytes, args.source.as_ref(), args.action.as_deref(), now)
 }
 
-/// The same: signed, without signature, or a payload alone.
+/// Reads a request that is signed, unsigned, or only a payload.
 pub fn read_asked<'a>(
     bytes: &'a [u8],
     source: Option<&Principal>,
@@ -178,7 +179,7 @@ pub fn read_asked<'a>(
     let timestamp_text = draft.timestamp.unwrap_or_else(|| now.to_string());
     let id = match draft.id {
         Some(id) => id,
-        None => spoolgate::agent::random_name()?,
+        None => spoolgate_client::random_name()?,
     };
     Ok(Asked::Unsigned(Envelope {
         id: RequestId::parse(&id)?,

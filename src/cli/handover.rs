@@ -1,5 +1,5 @@
-//! One request decided at once: with the lock, by this process; while another gate runs, by that one. The
-//! file goes the same way in both cases, so the answer is the same.
+//! Decides one request at once: in this process if it gets the lock, otherwise by the gate that
+//! holds it. The file takes the same way in both cases, so the answer is the same.
 
 use std::fs;
 use std::io::{self, Write};
@@ -13,20 +13,21 @@ use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use spoolgate::agent;
-use spoolgate::home::read::{self, real_seams};
-use spoolgate::home::{Home, HomeError, layout};
-use spoolgate::host::keyring::SqliteKeyring;
-use spoolgate::ledger::segment;
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
-use spoolgate::wire::signing::SignKey;
+use spoolgate_client as agent;
+use spoolgate_home::read::{self, real_seams};
+use spoolgate_home::{Home, HomeError, layout};
+use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_ledger::segment;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::signing::SignKey;
 
 use super::look;
 use super::output::{Format, Output};
 
-/// How often the lock is tried and the answer looked for.
+/// How often to try the lock and look for the answer.
 const POLL: Duration = Duration::from_millis(20);
 /// How long a command waits for a running gate.
 pub const WAIT: Duration = Duration::from_secs(60);
@@ -34,28 +35,28 @@ pub const WAIT: Duration = Duration::from_secs(60);
 /// The person behind a command.
 #[derive(clap::Args)]
 pub struct Person {
-    /// The person who does this.
+    /// The person who gives the command.
     #[arg(long = "as", default_value = "owner", value_name = "PERSON", value_parser = Principal::parse)]
     pub person: Principal,
 }
 
-/// What came of a request.
+/// The outcome of a request that was handed over.
 pub enum Handed {
-    /// Its answer, as the gate wrote it.
+    /// The answer, as the gate wrote it.
     Answered(Vec<u8>),
     /// The gate that holds the lock did not answer in time.
     TimedOut,
 }
 
-/// Has a signed request decided.
+/// Hands a signed request over and waits for the answer.
 ///
 /// # Errors
-/// [`HomeError`] where the home cannot decide. A request that no gate has claimed is withdrawn then; one that
-/// was claimed is decided at the next start.
+/// Returns [`HomeError`] if the home cannot decide. The request is then withdrawn if no gate has
+/// claimed it; a claimed request is decided at the next start.
 pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     let folder = home.join("spool/local/in");
     if !folder.is_dir() && segment::is_log(&home.join(segment::AUDIT_DIR)) {
-        // A home without its empty folders, as from a copy or an archive, is a home.
+        // A home from a copy or an archive may lack its empty folders: make them again.
         layout::make_folders(home, real_seams(home)?.disk.as_ref())?;
     }
     let name = format!("{}.json", agent::random_name()?);
@@ -71,19 +72,21 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
         })?;
     let pending = folder.join(&name);
     file.write_all(request).and_then(|()| fs::rename(&hidden, &pending)).map_err(|source| {
-        // A part of a request is of no use to anybody.
+        // Part of a request is useless.
         let _ = fs::remove_file(&hidden);
         HomeError::disk(&pending, source)
     })?;
     let answer = home.join("spool/local/out").join(&name);
     let deadline = Instant::now() + WAIT;
-    // What is to be done outside may take longer here than another gate is waited for: looked at once more then.
+    // Outgoing actions may take this process longer than `WAIT`, so look for the answer once more
+    // after the deadline.
     loop {
         let is_last = Instant::now() >= deadline;
         if let Ok(bytes) = fs::read(&answer)
             && bytes.ends_with(b"\n")
         {
-            // It is decided and answered, whatever becomes of this file; one that stays is swept away later.
+            // The request is answered even if this file cannot be removed; the gate sweeps it away
+            // later.
             let _ = fs::remove_file(&answer);
             return Ok(Handed::Answered(bytes));
         }
@@ -100,7 +103,7 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
                 let patience = Patience::begin()?;
                 let decided = open.until_idle(true, &patience.stop, &mut |_| {});
                 if Patience::was_told() {
-                    // How many are being done, and what one more signal does.
+                    // Report how many actions are running, and what another signal does.
                     open.tell_events(Box::new(|event| Output::new(Format::Table).remark(&event.note)));
                 }
                 let ended = decided.and_then(|()| open.end_actions(&patience.stop));
@@ -113,7 +116,8 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
             }
             Err(HomeError::Busy(_)) => std::thread::sleep(POLL),
             Err(error) => {
-                // Nobody will decide it now: it must not be decided some day, unasked.
+                // The command failed, so the request must not be decided some day without anybody
+                // asking.
                 let _ = fs::remove_file(&pending);
                 return Err(error.into());
             }
@@ -121,21 +125,22 @@ pub fn decide(home: &Path, request: &[u8]) -> Result<Handed> {
     }
 }
 
-/// What signals do to a command that decides by itself: the first lets what runs outside come to its end, and nothing
-/// more begin; the second ends it. But for that time a signal ends the command, as any.
+/// What signals do while this command decides by itself. The first one lets running outgoing
+/// actions finish and starts no new ones; the second one ends them. At other times a signal ends
+/// the command as usual.
 struct Patience {
     /// Whether a signal ends the command.
     is_over: Arc<AtomicBool>,
-    /// Set by a signal, until it is heard.
+    /// Set by a signal, and cleared when the command acts on it.
     stop: Arc<AtomicBool>,
-    /// Set by a signal. Whoever has more than one request decided begins no other then.
+    /// Set by a signal, and never cleared. A command with several requests then starts no other.
     was_told: Arc<AtomicBool>,
 }
 
 static PATIENCE: OnceLock<Patience> = OnceLock::new();
 
 impl Patience {
-    /// From now on signals wait.
+    /// Makes signals wait from now on.
     fn begin() -> io::Result<&'static Patience> {
         let patience = match PATIENCE.get() {
             Some(patience) => patience,
@@ -154,7 +159,7 @@ impl Patience {
         Ok(patience)
     }
 
-    /// From now on they do not.
+    /// Lets signals end the command again.
     fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
     }
@@ -164,8 +169,8 @@ impl Patience {
     }
 }
 
-/// Takes a request back, and says whether that was in time. Not claimed yet: nobody decides it. Claimed: the next start
-/// decides it, or answers it again.
+/// Withdraws a request, and returns in words whether that was in time. A claimed request is
+/// decided, or answered again, at the next start.
 fn withdrawn(pending: &Path) -> &'static str {
     match fs::remove_file(pending) {
         Ok(()) => "withdrawn",
@@ -173,11 +178,12 @@ fn withdrawn(pending: &Path) -> &'static str {
     }
 }
 
-/// A person's request from the command line, signed with the gate's copy of the key.
+/// Sends a person's request from the command line, signed with the gate's copy of the key, and
+/// prints the answer.
 pub fn administer(
     home: &Path,
     person: &Principal,
-    action: &str,
+    action: ActionName,
     payload: &impl Serialize,
     output: &Output,
     done: impl FnOnce(&Answer) -> String,
@@ -187,8 +193,8 @@ pub fn administer(
     report(answer.as_ref(), output, done)
 }
 
-/// Says beside a refusal that the rule files are others than those that it was decided under, or cannot be used: what is
-/// missing may stand in them.
+/// After a refusal, remarks if the rule files differ from the rules in force or cannot be used:
+/// what the refusal misses may be in them.
 pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
     let is_refused = answer.is_some_and(|answer| answer.exit() != Exit::Success);
     if is_refused && let Ok((view, _)) = look::view(home) {
@@ -196,7 +202,7 @@ pub fn tell_of_rules(home: &Path, answer: Option<&Answer>, output: &Output) {
     }
 }
 
-/// Prints the answer to a person's request, `done` of one that was carried out.
+/// Prints the answer to a person's request; `done` describes a successful one.
 pub fn report(
     answer: Option<&Answer>,
     output: &Output,
@@ -216,7 +222,7 @@ pub fn report(
     Ok(answer.exit())
 }
 
-/// A value in an answer's data, for people.
+/// Returns a value in an answer's data, for people.
 pub fn value(answer: &Answer, what: &str, key: &str) -> String {
     let data =
         answer.data.as_ref().and_then(|data| serde_json::from_str::<serde_json::Value>(data.get()).ok());
@@ -227,34 +233,36 @@ pub fn value(answer: &Answer, what: &str, key: &str) -> String {
     }
 }
 
-/// The same, returning the answer; none if a running gate did not answer in time.
+/// Sends a person's request and returns the answer. `None` if a running gate did not answer in
+/// time.
 pub fn ask(
     home: &Path,
     person: &Principal,
-    action: &str,
+    action: ActionName,
     payload: &impl Serialize,
 ) -> Result<Option<Answer>> {
     let key = persons_key(home, person)?;
     ask_with(home, &key, person, action, &serde_json::to_string(payload)?, None)
 }
 
-/// The same of anybody whose key is at hand; `id` is that of the request, absent a random one.
+/// Sends a request of a principal whose key is at hand, like [`ask`]. Without an `id` it gets a
+/// random one.
 pub fn ask_with(
     home: &Path,
     key: &SignKey,
     source: &Principal,
-    action: &str,
+    action: ActionName,
     payload: &str,
     id: Option<&str>,
 ) -> Result<Option<Answer>> {
-    let envelope = agent::sign(key, source, action, payload, None, id, None)?;
+    let envelope = agent::sign(key, source, action.as_str(), payload, None, id, None)?;
     match decide(home, envelope.to_json().as_bytes())? {
         Handed::Answered(bytes) => Ok(Some(serde_json::from_slice(&bytes).context("the gate's answer")?)),
         Handed::TimedOut => Ok(None),
     }
 }
 
-/// The gate's copy of the key of who gives a command.
+/// Returns the gate's copy of the key of the person who gives a command.
 pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
     match own_key(home, person)? {
         Some(key) => Ok(key),
@@ -265,7 +273,7 @@ pub fn persons_key(home: &Path, person: &Principal) -> Result<SignKey> {
     }
 }
 
-/// The gate's copy of a principal's shared key.
+/// Returns the gate's copy of a principal's shared key, if there is a current one.
 pub fn own_key(home: &Path, principal: &Principal) -> Result<Option<SignKey>> {
     let seams = real_seams(home)?;
     let view = read::read(home, &seams)?;

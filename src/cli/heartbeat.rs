@@ -1,14 +1,15 @@
-//! `spoolgate heartbeat`: a person answers for an agent that was not heard of.
+//! `spoolgate heartbeat`: a person vouches for an agent that has been silent.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
 
 use super::handover::{self, Person};
 use super::output::Output;
 
-/// Answer for an agent that was not heard of: it may enter again.
+/// Vouch for an agent that has been silent: it may enter again.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate heartbeat trend-bot\n  echo '{}' | spoolgate sign - --as trend-bot --action heartbeat --key bot.key | spoolgate handle -"
@@ -23,7 +24,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let payload = serde_json::json!({"principal": args.principal});
-    handover::administer(home, &args.by.person, "heartbeat", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, ActionName::Heartbeat, &payload, output, |answer| {
         format!("the dead man's switch is armed for `{}` (ledger line {})", args.principal, answer.audit_ref)
     })
 }

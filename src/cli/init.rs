@@ -1,4 +1,4 @@
-//! `spoolgate init`: a new home.
+//! `spoolgate init`: makes a new home.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -6,18 +6,18 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::gate::schemas;
-use spoolgate::home::read::real_seams;
-use spoolgate::home::{HomeError, layout};
-use spoolgate::host::keyring::KEYRING_FILE;
-use spoolgate::ledger::segment;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
+use spoolgate_gate::schemas;
+use spoolgate_home::read::real_seams;
+use spoolgate_home::{HomeError, layout};
+use spoolgate_host::keyring::KEYRING_FILE;
+use spoolgate_ledger::segment;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Principal;
 
 use super::deploy;
 use super::output::{Output, plain};
 
-/// Rule files of a new home: those of this project's own.
+/// The rule files of a new home, which are also this project's own.
 pub const TEMPLATE: &[(&str, &str)] = &[
     ("rules/safety.yaml", include_str!("../../rules/safety.yaml")),
     ("rules/principals.yaml", include_str!("../../rules/principals.yaml")),
@@ -42,18 +42,18 @@ pub const TEMPLATE: &[(&str, &str)] = &[
     after_help = "Examples:\n  spoolgate init my-home\n  spoolgate init my-home --person alice --origin audit.example.org/gate-1\n  spoolgate init /srv/gate --agent-user bot\n\ndeploy/users.sh in the home separates agent and gate, deploy/spoolgate.service and deploy/crontab run the gate;\nnothing of them is installed. Rule files that are there already are kept; edit them before or after."
 )]
 pub struct Args {
-    /// The directory; absent: the one of --home.
+    /// The directory; default: the one given with --home.
     dir: Option<PathBuf>,
     /// The first person, as in rules/principals.yaml; gets a key in the keyring.
     #[arg(long, default_value = "owner")]
     person: String,
-    /// Name of the log in checkpoints, a URL without scheme; absent: a random one.
+    /// Name of the log in checkpoints, a URL without scheme; default: a random one.
     #[arg(long)]
     origin: Option<String>,
-    /// The user of this machine that the gate is to run as, in deploy/.
+    /// The system user that the gate is to run as, for the files in deploy/.
     #[arg(long, value_name = "NAME", default_value = "spoolgate", value_parser = deploy::user_name)]
     gate_user: String,
-    /// The user of this machine that agents run as, in deploy/.
+    /// The system user that agents run as, for the files in deploy/.
     #[arg(long, value_name = "NAME", default_value = "agent", value_parser = deploy::user_name)]
     agent_user: String,
 }
@@ -80,9 +80,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let origin = match &args.origin {
         Some(origin) => origin.clone(),
-        None => format!("spoolgate.invalid/{}", spoolgate::agent::random_name()?),
+        None => format!("spoolgate.invalid/{}", spoolgate_client::random_name()?),
     };
-    // A rule file that a power cut left empty would close entries, or hold other limits than were printed.
+    // A power cut could otherwise leave empty rule files, which would close entries or set other
+    // limits than those printed.
     let rules = Path::new("rules");
     seams.disk.sync_fs(rules).map_err(|source| HomeError::disk(rules, source))?;
     let (key_id, log_key) = layout::found(home, &seams, &origin, &person)?;
@@ -118,7 +119,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What a folder holds already that no home does: `deploy/users.sh` would change its owner, too.
+/// Lists names in a folder that no home has. `deploy/users.sh` would change their owner as well.
 fn strangers(home: &Path) -> Result<Vec<String>> {
     const OF_HOMES: [&str; 12] = [
         "rules",
@@ -148,34 +149,34 @@ fn strangers(home: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Where the schemas that the first lines of rule files name lie: in this repository, and in a home.
+/// Where the first lines of rule files look for their schemas: in this repository, and in a home.
 const SCHEMAS: [&str; 2] = ["/examples/schemas/", "/schemas/"];
 
-/// The files of a new home: rule files, and the schemas that editors check them by.
+/// Returns the files of a new home: rule files, and the schemas that editors check them against.
 fn files() -> Result<Vec<(String, String)>> {
     let [here, there] = SCHEMAS;
     let mut files: Vec<(String, String)> =
         TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), text.replacen(here, there, 1))).collect();
     for name in schemas::names().into_iter().filter(|name| schemas::is_of_file(name)) {
-        if let Some(schema) = schemas::schema(name) {
+        if let Some(schema) = schemas::schema(&name) {
             files.push((format!("schemas/{name}.json"), super::schema::text(&schema)?));
         }
     }
     Ok(files)
 }
 
-/// The rule file that names the first person, and how.
+/// The rule file that names the first person, and its line to replace.
 const PRINCIPALS: &str = "rules/principals.yaml";
 const OWNER: &str = "  - name: owner\n";
 
-/// Writes the rule files that are not there, the first person under this name.
+/// Writes the rule files that do not exist yet, with this name for the first person.
 pub fn write_template(home: &Path, person: &Principal) -> Result<()> {
     for (path, text) in files()? {
         let text =
             if path == PRINCIPALS { text.replacen(OWNER, &format!("  - name: {person}\n"), 1) } else { text };
         let path = home.join(path);
         if let Some(folder) = path.parent() {
-            // Whatever the umask is, only the owner may write rules.
+            // Only the owner may write rules, whatever the umask is.
             DirBuilder::new().recursive(true).mode(0o755).create(folder).with_context(|| {
                 format!("folder `{}`; name a place for the home where you may make folders", folder.display())
             })?;

@@ -1,21 +1,22 @@
-//! `spoolgate keys`: who may sign.
+//! `spoolgate keys`: which keys may sign.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use ed25519_dalek::{SigningKey, VerifyingKey};
-use spoolgate::agent::{KeyFile, KeyFileError};
-use spoolgate::home::HomeError;
-use spoolgate::home::read::{self, real_seams};
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::host::entropy::{Entropy, SystemEntropy};
-use spoolgate::host::keyring::SqliteKeyring;
-use spoolgate::wire::admin::Algorithm;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
-use spoolgate::wire::signing::{VerifyKey, hex, unhex};
-use spoolgate::wire::time::Time;
+use spoolgate_client::{KeyFile, KeyFileError};
+use spoolgate_home::HomeError;
+use spoolgate_home::read::{self, real_seams};
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_host::entropy::{Entropy, SystemEntropy};
+use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::signing::{VerifyKey, hex, unhex};
+use spoolgate_wire::time::Time;
 
 use super::handover::{self, Person};
 use super::output::Output;
@@ -33,7 +34,7 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate keys list\n  spoolgate --format json keys list | jq .key_id"
     )]
     List,
-    /// Add a key and let the principal's other keys end.
+    /// Add a key and end the principal's other keys.
     #[command(
         after_help = "Examples:\n  spoolgate keys rotate trend-bot --out new.key                   the old ones hold another hour\n  spoolgate keys rotate trend-bot --out new.key --overlap-s 0"
     )]
@@ -46,12 +47,12 @@ pub enum Command {
 /// Add a key.
 #[derive(clap::Args)]
 pub struct AddArgs {
-    /// Whose key, as in rules/principals.yaml.
+    /// The principal that gets the key, as in rules/principals.yaml.
     principal: String,
-    /// Where the principal's own copy is written, once, mode 0600.
+    /// Where to write the principal's own copy, once, with mode 0600.
     #[arg(long, required_unless_present = "public", value_name = "FILE")]
     out: Option<PathBuf>,
-    /// An Ed25519 key of its own: the gate keeps only the public half and cannot forge its signatures.
+    /// Make an Ed25519 key: the gate keeps only the public half and cannot forge its signatures.
     #[arg(long)]
     ed25519: bool,
     /// The public half of an Ed25519 key made elsewhere, 64 hex digits.
@@ -66,7 +67,7 @@ pub struct AddArgs {
 pub struct RotateArgs {
     #[command(flatten)]
     add: AddArgs,
-    /// How long the old keys still hold, in seconds.
+    /// How long the old keys stay valid, in seconds.
     #[arg(long, default_value_t = 3600)]
     overlap_s: u32,
 }
@@ -74,9 +75,9 @@ pub struct RotateArgs {
 /// Revoke a key.
 #[derive(clap::Args)]
 pub struct RevokeArgs {
-    /// Which key.
+    /// The id of the key.
     key_id: String,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -93,7 +94,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
         }
         Command::Revoke(args) => {
             let payload = serde_json::json!({"key_id": args.key_id, "reason": args.reason});
-            handover::administer(home, &args.by.person, "keys.revoke", &payload, output, |answer| {
+            handover::administer(home, &args.by.person, ActionName::KeysRevoke, &payload, output, |answer| {
                 format!("key {} has ended (ledger line {})", args.key_id, answer.audit_ref)
             })
         }
@@ -116,7 +117,7 @@ fn make(args: &AddArgs, principal: &Principal) -> Result<(VerifyKey, Option<KeyF
     } else {
         (Algorithm::HmacSha256, VerifyKey::Hmac(secret))
     };
-    let key_id = spoolgate::host::keyring::key_id(&key);
+    let key_id = spoolgate_host::keyring::key_id(&key);
     let file = KeyFile { principal: principal.clone(), key_id, algorithm, secret: hex(&secret) };
     Ok((key, Some(file)))
 }
@@ -128,8 +129,8 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
         VerifyKey::Hmac(_) => Algorithm::HmacSha256,
         VerifyKey::Ed25519(_) => Algorithm::Ed25519,
     };
-    // Without a home, or a person who may ask, there is nothing to keep a copy of. Then the copy, before the
-    // key: a key that holds and that nobody has would have to be revoked.
+    // First check that there is a home and a person who may ask. Then write the copy before the key
+    // becomes valid: a valid key without a copy would have to be revoked.
     handover::persons_key(home, &args.by.person)?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     if let (Some(file), Some(out)) = (&file, &args.out) {
@@ -141,7 +142,8 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
     let key_id = match keyring.insert(&key) {
         Ok(key_id) => key_id,
         Err(error) => {
-            // Nobody was asked for it yet. Left there, it would stand in the way of the next try.
+            // The request was not sent, so the key will not be added. A leftover copy would block
+            // the next try.
             if let Some(out) = args.out.as_ref().filter(|_| file.is_some()) {
                 let _ = fs::remove_file(out);
             }
@@ -154,17 +156,18 @@ fn add(home: &Path, args: &AddArgs, others_end: Option<Time>, output: &Output) -
             if let Some(payload) = payload.as_object_mut() {
                 payload.insert("others_end".to_owned(), serde_json::json!(end));
             }
-            "keys.rotate"
+            ActionName::KeysRotate
         }
-        None => "keys.add",
+        None => ActionName::KeysAdd,
     };
     let answer = handover::ask(home, &args.by.person, action, &payload);
     let may_hold = match &answer {
         Ok(Some(answer)) => answer.exit() == Exit::Success,
-        // Not answered, or the disk failed on the way: it may still be decided.
+        // There is no answer, or a disk error: the request may still be decided.
         Ok(None) | Err(_) => true,
     };
-    // Before anything is printed: that standard output is gone says nothing about the key.
+    // Remove the copy before printing anything: a closed standard output says nothing about the
+    // key.
     if let Some(out) = args.out.as_ref().filter(|_| !may_hold) {
         fs::remove_file(out)
             .with_context(|| format!("key file `{}` of a key that was not added", out.display()))?;

@@ -1,31 +1,32 @@
-//! `spoolgate portfolio`, `orders`, `fills`: looking without the lock, also beside a running gate.
+//! `spoolgate portfolio`, `orders`, `fills`: show the state. They take no lock, so they work beside
+//! a running gate.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::gate::record::Event;
-use spoolgate::gate::{Change, portfolio};
-use spoolgate::home::read::{self, View, real_seams};
-use spoolgate::rules::load::load;
-use spoolgate::rules::{Bundle, Rulebook};
-use spoolgate::trading::order::{Fill, OrderRole};
-use spoolgate::trading::usage::LimitUse;
-use spoolgate::trading::views::{self, OrderView, PortfolioState};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::time::Time;
+use spoolgate_gate::record::Event;
+use spoolgate_gate::{Change, portfolio};
+use spoolgate_home::read::{self, View, real_seams};
+use spoolgate_host::rule_folder::load;
+use spoolgate_rules::{Bundle, Rulebook};
+use spoolgate_trading::order::{Fill, OrderRole};
+use spoolgate_trading::usage::LimitUse;
+use spoolgate_trading::views::{self, OrderView, PortfolioState};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::time::Time;
 
-pub use spoolgate::home::closed::{rules_fault, why_closed};
+pub use spoolgate_home::closed::{rules_fault, why_closed};
 
 use super::output::Output;
 
-/// Show executions.
+/// Shows executions.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate fills\n  spoolgate fills --since 2026-01-01T00:00:00Z\n  spoolgate --format json fills | jq -s 'map(.fee|tonumber)|add'"
 )]
 pub struct FillsArgs {
-    /// Recorded at or after this time, RFC 3339 UTC; absent: all.
+    /// Recorded at or after this time, RFC 3339 UTC; default: all.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
 }
@@ -38,8 +39,9 @@ pub(super) fn view(home: &Path) -> Result<(View, Time)> {
     Ok((view, now))
 }
 
-/// That the rule files are others than those in force, or cannot be used, where no gate has said so yet: whoever has
-/// just edited them must not take what is shown for their effect.
+/// Returns a remark if the rule files differ from those in force, or cannot be used, and no gate
+/// has reported it yet. A person who has just edited them must not think that the output shows
+/// their effect.
 pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
     let in_force = |bundle: &Bundle| bundle.hash() == view.rulebook.hash;
     let is_same = load(home).and_then(|bundle| {
@@ -57,13 +59,14 @@ pub fn rules_apart(home: &Path, view: &View) -> Option<String> {
     }
 }
 
-/// Says so beside what is shown, or refused, under the rules in force.
+/// Remarks that the rule files have a fault or differ from the rules in force, beside a result or a
+/// refusal.
 pub fn remark_rules(home: &Path, view: &View, output: &Output) {
     let told = rules_fault(&view.state).into_iter().chain(rules_apart(home, view));
     told.for_each(|told| output.remark(&told));
 }
 
-/// An event in words, with the fault of rule files.
+/// Describes an event, including a fault of the rule files.
 pub fn told(event: &Event) -> String {
     let faults = event.changes.iter().filter_map(|change| match change {
         Change::RulebookFaulted { fault } => Some(fault.as_str()),

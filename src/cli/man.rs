@@ -1,4 +1,5 @@
-//! `spoolgate man`: man pages of all commands, and the reference of the command line for docs/.
+//! `spoolgate man`: writes man pages of all commands, and the reference of the command line for
+//! docs/.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::{Command, CommandFactory as _};
 use clap_mangen::Man;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::code::Exit;
 
 use super::output::Output;
 
@@ -16,7 +17,7 @@ use super::output::Output;
     after_help = "Examples:\n  spoolgate man ~/.local/share/man/man1\n  spoolgate man --markdown | head -n 40\n\nWith ~/.local/share/man in the man path, `man spoolgate-audit-verify` shows the page of `spoolgate audit verify`."
 )]
 pub struct Args {
-    /// The folder that they are written to; it is made where it is missing.
+    /// The folder to write to; it is made if it does not exist.
     #[arg(required_unless_present = "markdown", conflicts_with = "markdown")]
     dir: Option<PathBuf>,
     /// Print the help of all commands as one Markdown page instead.
@@ -24,7 +25,7 @@ pub struct Args {
     markdown: bool,
 }
 
-/// Columns of help in the reference: that of a page, whatever terminal it is made on.
+/// Columns of the help texts in the reference, independent of the terminal.
 const COLUMNS: usize = 100;
 
 /// Runs the command.
@@ -42,7 +43,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The page of a command and of all below it. The command is built.
+/// Writes the pages of a command and its subcommands. The command must be built.
 fn write_pages(command: &Command, dir: &Path) -> Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_pages(below, dir)?;
@@ -55,7 +56,8 @@ fn write_pages(command: &Command, dir: &Path) -> Result<()> {
     std::fs::write(&path, text).with_context(|| format!("file `{}`", path.display()))
 }
 
-/// What clap calls extra are examples, then remarks: sections that readers of man pages look for, line by line.
+/// Moves the examples and remarks, which clap calls "extra", to the sections where readers of man
+/// pages expect them.
 fn with_examples(page: &str) -> String {
     let Some((before, extra)) = page.split_once(".SH EXTRA\nExamples:\n") else { return page.to_owned() };
     let (extra, after) = match extra.find(".SH ") {
@@ -74,7 +76,7 @@ fn with_examples(page: &str) -> String {
     format!("{before}.SH EXAMPLES\n.nf\n{}.fi\n{notes}{after}", lines(0, commands))
 }
 
-/// docs/reference/cli.md.
+/// Returns the text of docs/reference/cli.md.
 fn markdown() -> Result<String> {
     let mut page = String::from(
         "# Command line\n\nThe help of every command, made by `spoolgate man --markdown`. `--home` and `--format` go with all of them.\n",
@@ -83,7 +85,8 @@ fn markdown() -> Result<String> {
     Ok(page)
 }
 
-/// The commands below are taken before this one is built, or each would list the options of all.
+/// Writes a command and its subcommands. The subcommands are cloned before this one is built, or
+/// each would list the global options again.
 fn write_command(page: &mut String, command: Command, name: &str) -> Result<()> {
     let below: Vec<Command> = command.get_subcommands().cloned().collect();
     let mut command = command.term_width(COLUMNS).bin_name(name).disable_help_subcommand(true);

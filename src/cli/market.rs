@@ -1,4 +1,5 @@
-//! `spoolgate market`: files of prices and funding rates into the ledger, by signed requests; and what is known.
+//! `spoolgate market`: records files of prices and funding rates in the ledger by signed requests,
+//! and shows what is known.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,24 +7,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use spoolgate::home::batch::keep_blob;
-use spoolgate::home::open::read_genesis;
-use spoolgate::home::read::real_seams;
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::trading::market::{self, Edge, Options, Report, Row};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::{Principal, Symbol};
-use spoolgate::wire::signing::sha256_hex;
-use spoolgate::wire::time::Time;
+use spoolgate_home::batch::keep_blob;
+use spoolgate_home::open::read_genesis;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_market::{self as market, Edge, Options, Report, Row};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::{Principal, Symbol};
+use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::time::Time;
 
 use super::output::Output;
 use super::progress::Progress;
 use super::{funding, handover, market_show};
 
-/// Rows in one request: what one decision can take without its lines growing too large.
+/// Rows per request: as many as one decision can take without its lines getting too large.
 pub const ROWS_PER_REQUEST: usize = 2000;
 
-/// Largest file that is read.
+/// Size of the largest readable file, in bytes.
 const FILE_BYTES_MAX: u64 = 512 * 1024 * 1024;
 
 /// The commands.
@@ -34,12 +36,12 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate market import examples/market/lean-coinbase-minute-btcusd_20180405_trade.zip --symbol BTC-USD --end-now\n  spoolgate market import bars.csv --symbol BTC-USD --interval 1m --at-end-of close\n\nFormats: Lean zips, CSV with a header, Binance klines. Nothing is dropped silently: see the report."
     )]
     Import(Args),
-    /// Show prices and what rules may read of markets.
+    /// Show prices and the market facts that rules may read.
     #[command(
         after_help = "Examples:\n  spoolgate market show\n  spoolgate --format json market show BTC-USD | jq .facts\n\nA dash, or null, is what cannot be computed or is old."
     )]
     Show(market_show::Args),
-    /// Charge what is due of a file of funding rates.
+    /// Charge the due rate of a file of funding rates.
     #[command(
         after_help = "Examples:\n  spoolgate market funding rates.csv --symbol BTC-USD --dry-run\n  spoolgate market funding rates.csv --symbol BTC-USD --as prices\n\nFormats: CSV of time and rate, with a header or without. Only the rate that was due last (00:00, 08:00, 16:00 UTC) is\ncharged, once, on what is held when it is decided; the report says what became of the others. Exit code 1: the file does\nnot have it."
     )]
@@ -60,7 +62,7 @@ enum EdgeArg {
     Close,
 }
 
-/// Import a file.
+/// Imports a file.
 #[derive(clap::Args)]
 pub struct Args {
     /// The file.
@@ -68,7 +70,7 @@ pub struct Args {
     /// The instrument, as in rules/instruments.yaml.
     #[arg(long)]
     symbol: String,
-    /// Length of a bar, such as 1m, 1h, 1d; absent: from the file.
+    /// Length of a bar, such as 1m, 1h, 1d; default: from the file.
     #[arg(long)]
     interval: Option<String>,
     /// What the file's time column means for bars.
@@ -80,13 +82,14 @@ pub struct Args {
     /// Take only rows known before this time, RFC 3339 UTC.
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// Shift all times so that the last row is known now: old prices for trying things out, not history.
+    /// Shift all times so that the last row is known now; for experiments with old prices, not for
+    /// history.
     #[arg(long)]
     end_now: bool,
     /// Check the file and print the report; import nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Who imports: a person or feed with a key in the keyring.
+    /// The principal that imports: a person or feed with a key in the keyring.
     #[arg(long = "as", default_value = "owner", value_name = "PRINCIPAL")]
     principal: String,
 }
@@ -101,7 +104,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
 }
 
-/// A file of rows, bounded: what is named may be a device that never ends.
+/// Reads a file of rows up to a limit, because the path may be a device that never ends.
 pub(super) fn read_file(path: &Path) -> Result<Vec<u8>> {
     let shown = || format!("file `{}`; name a file of prices or rates", path.display());
     let mut bytes = Vec::new();
@@ -157,18 +160,19 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             "symbol": symbol, "rows_sha256": digest, "row_count": part.len(),
             "file_sha256": file_sha256, "file_name": file_name,
         });
-        let exit = handover::administer(home, &principal, "market.import", &payload, output, |answer| {
-            let told = |key| handover::value(answer, "MarketImported", key);
-            let news = match told("lines").as_str() {
-                "0" => ", none newer than what is known: nothing changed".to_owned(),
-                _ => format!(", {} fills", told("fills")),
-            };
-            let news = match told("left_open").as_str() {
-                "[]" => news,
-                left => format!("{news}, could not be filled: {left}"),
-            };
-            format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
-        })?;
+        let exit =
+            handover::administer(home, &principal, ActionName::MarketImport, &payload, output, |answer| {
+                let told = |key| handover::value(answer, "MarketImported", key);
+                let news = match told("lines").as_str() {
+                    "0" => ", none newer than what is known: nothing changed".to_owned(),
+                    _ => format!(", {} fills", told("fills")),
+                };
+                let news = match told("left_open").as_str() {
+                    "[]" => news,
+                    left => format!("{news}, could not be filled: {left}"),
+                };
+                format!("{} rows of {symbol}{news} (ledger line {})", told("rows"), answer.audit_ref)
+            })?;
         if exit != Exit::Success {
             return Ok(exit);
         }
@@ -177,10 +181,10 @@ fn import(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Shifts rows so that the last is known at `now`.
+/// Shifts rows so that the last one is known at `now`.
 fn end_at(rows: &mut [Row], now: Time) {
     let Some(last) = rows.iter().map(Row::known_ms).max() else { return };
-    // Whole minutes, so that bars and quotes of one file pair shift alike.
+    // Shift by whole minutes, so that a pair of files with bars and quotes shifts alike.
     let shift = now.ms().saturating_sub(last).div_euclid(60_000).saturating_mul(60_000);
     for row in rows {
         match row {
@@ -190,7 +194,7 @@ fn end_at(rows: &mut [Row], now: Time) {
     }
 }
 
-/// Prints what a file holds and which rows of it are taken, with the times they are taken under.
+/// Prints what a file holds, and which rows of it are taken, with their shifted times.
 fn print_report(report: &Report, taken: &[Row], output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(report);

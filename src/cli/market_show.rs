@@ -1,19 +1,19 @@
-//! `spoolgate market show`: prices and facts as the checks and rules see them, without the lock.
+//! `spoolgate market show`: prices and facts as checks and rules see them. Takes no lock.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::trading::views::{self, MarketState};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Symbol;
+use spoolgate_trading::views::{self, MarketState};
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Symbol;
 
 use super::look;
 use super::output::Output;
 
-/// Show what is known of markets.
+/// Shows what is known about markets.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The instrument; absent: all of rules/instruments.yaml.
+    /// The instrument; default: all of rules/instruments.yaml.
     #[arg(value_parser = Symbol::parse)]
     symbol: Option<Symbol>,
 }
@@ -40,10 +40,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
 fn print(market: &MarketState, output: &Output) -> Result<()> {
     let facts = &market.facts;
     let unknown = || "-".to_owned();
-    let number = |amount: Option<spoolgate::wire::amount::Amount>| {
+    let number = |amount: Option<spoolgate_wire::amount::Amount>| {
         amount.map_or_else(unknown, |amount| amount.normalized().to_string())
     };
-    let time = |time: Option<spoolgate::wire::time::Time>| time.map_or_else(unknown, |time| time.to_string());
+    let time = |time: Option<spoolgate_wire::time::Time>| time.map_or_else(unknown, |time| time.to_string());
     let regime = match (&facts.regime, facts.regime_since) {
         (Some(regime), Some(since)) => format!("{regime} since {since}"),
         _ => unknown(),

@@ -1,4 +1,4 @@
-//! The command line: one file a command; parse, call, print. No decisions.
+//! The command line: one file per command, which parses, calls and prints. It makes no decisions.
 
 mod account;
 mod actions;
@@ -52,8 +52,8 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
 use clap::{Parser, Subcommand};
-use spoolgate::home::HomeError;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::HomeError;
+use spoolgate_wire::code::Exit;
 
 use output::{Format, Output};
 
@@ -117,7 +117,7 @@ enum Command {
     Orders,
     /// Show executions.
     Fills(look::FillsArgs),
-    /// Say in words what was asked, what was decided and why, and what came of it.
+    /// Explain in words what was asked, what was decided and why, and what has happened since.
     Explain(explain::Args),
     /// Trip every check on a scratch copy of the rules in force.
     Selftest(selftest::Args),
@@ -133,31 +133,31 @@ enum Command {
         after_help = "Examples:\n  spoolgate council list --open\n  spoolgate council brief req_1 \"Risk Officer\"\n  spoolgate council decide request.json verdict-*.json"
     )]
     Council(council::Command),
-    /// Admission of tasks: may one come into being, was a forwarded one admitted?
+    /// Admission of tasks: may one be created, was a forwarded one admitted?
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate admit check task.json --as research-bot\n  spoolgate admit admit task.json --as research-bot --id task-001\n  spoolgate admit verify spool/forward/agents/r-42.json"
     )]
     Admit(admit::Command),
-    /// Decide what runs on a concern.
+    /// Decide which strategy of a concern runs.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate control apply pause.json\n  spoolgate control apply pause.json --as hermes --key hermes.key"
     )]
     Control(control::Command),
-    /// What runs: the registry of strategies.
+    /// The registry of strategies.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate strategies list\n  spoolgate strategies show trend"
     )]
     Strategies(strategies::Command),
-    /// Why trades are made: what theses there are, and what is wrong with their files.
+    /// Theses: which ones there are, and what is wrong with their files.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate theses lint proposals/theses"
     )]
     Theses(theses::Command),
-    /// What is done outside: what is open, and what came of the rest.
+    /// Outgoing actions: which are open, and the results of the others.
     #[command(subcommand, after_help = "Examples:\n  spoolgate actions open\n  spoolgate actions list -n 50")]
     Actions(actions::Command),
     /// Requests that rules hold: show, grant, deny.
@@ -172,7 +172,7 @@ enum Command {
         after_help = "Examples:\n  spoolgate grants list\n  spoolgate grants add --set hosts --value example.org --task research/task-001 --until 2026-03-02T18:00:00Z"
     )]
     Grants(approvals::Grants),
-    /// What agents want changed in the rules: list, show, approve, decline, take back.
+    /// Changes of rules that agents propose: list, show, approve, decline, revert.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate proposals list --pending\n  spoolgate proposals show p-42\n  spoolgate proposals approve p-42"
@@ -190,13 +190,13 @@ enum Command {
         after_help = "Examples:\n  spoolgate services list\n  spoolgate services add bank api.bank.example --method GET\n  spoolgate services credential set bank --from token.txt"
     )]
     Services(services::Command),
-    /// Halt entries, or let them go on.
+    /// Halt entries, or allow them again.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate halt set --reason \"exchange trouble\"\n  spoolgate halt clear --reason \"exchange is back\""
     )]
     Halt(halt::Command),
-    /// Answer for an agent that the dead man's switch has closed entries of.
+    /// Vouch for an agent whose entries the dead man's switch has closed.
     Heartbeat(heartbeat::Args),
     /// Deposits and withdrawals.
     #[command(
@@ -210,12 +210,12 @@ enum Command {
         after_help = "Examples:\n  spoolgate clock accept --reason \"NTP was off, checked\""
     )]
     Clock(clock::Command),
-    /// Make state.db again from the ledger.
+    /// Rebuild state.db from the ledger.
     #[command(
         after_help = "Examples:\n  spoolgate rebuild\n\nNothing is lost by it: the ledger holds everything that state.db does."
     )]
     Rebuild,
-    /// Look at this machine and this home: what is wrong, and what to do about it.
+    /// Check this machine and this home for problems, and say how to fix them.
     Doctor(doctor::Args),
     /// Write one page for people: equity, decisions, refusals, cases, the ledger.
     Report(report::Args),
@@ -227,19 +227,19 @@ enum Command {
     Man(man::Args),
 }
 
-/// A write beyond the limit on file sizes (`ulimit -f`) shall fail like one on a full disk. Without a
-/// handler its signal would end the process before it could say so.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail like a write to a full disk. Without
+/// a handler, its signal would end the process before it could report the error.
 fn fail_at_the_file_size_limit() {
     let noticed = Arc::new(AtomicBool::new(false));
-    // Where that is refused, the signal does what it did before.
+    // If registering fails, the signal keeps its default effect.
     let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, noticed);
 }
 
-/// Parses the command line, runs the command, and turns what came of it into an exit code.
+/// Parses the command line, runs the command, and turns the result into an exit code.
 pub fn run() -> ExitCode {
     fail_at_the_file_size_limit();
-    // Where that is refused, what programs leave behind goes on: docs/gateway.md.
-    let _ = spoolgate::host::orphans::adopt();
+    // If adopting fails, processes that adapters leave behind keep running: docs/gateway.md.
+    let _ = spoolgate_host::orphans::adopt();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -253,7 +253,8 @@ pub fn run() -> ExitCode {
         Ok(exit) => ExitCode::from(exit as u8),
         Err(error) if output::is_broken_pipe(&error) => ExitCode::from(Exit::Success as u8),
         Err(error) => {
-            // Errors of the home have codes and exit codes of their own; anything else is the command line's.
+            // Errors of the home have their own codes and exit codes; any other error is one of the
+            // command line.
             let of_home = error.chain().find_map(|cause| cause.downcast_ref::<HomeError>());
             let other = if output::is_unwritten(&error) { Exit::Storage } else { Exit::Malformed };
             let exit = of_home.map_or(other, HomeError::exit);

@@ -1,5 +1,5 @@
-//! Printing: aligned tables or JSON on standard output, messages on standard error, nothing that a
-//! terminal would obey.
+//! Printing: aligned tables or JSON on standard output, messages on standard error, and nothing
+//! that would control a terminal.
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
@@ -9,11 +9,11 @@ use clap::ValueEnum;
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use serde::Serialize;
-use spoolgate::wire::code::{Code, Exit};
+use spoolgate_wire::code::{Code, Exit};
 
 use super::progress::{aside, aside_of_output};
 
-/// What an error of writing there begins with.
+/// How the message of a failed write to standard output begins.
 const STDOUT: &str = "standard output; what was asked for may be done all the same";
 
 /// How to print.
@@ -21,39 +21,41 @@ const STDOUT: &str = "standard output; what was asked for may be done all the sa
 pub enum Format {
     /// For people.
     Table,
-    /// For programs: one JSON value a line.
+    /// For programs: one JSON value per line.
     Json,
-    /// For spreadsheets; `audit export` alone knows it.
+    /// For spreadsheets; only `audit export` accepts it.
     #[value(hide = true)]
     Csv,
-    /// As `json`; `audit export` alone knows this name.
+    /// The same as `json`; only `audit export` accepts this name.
     #[value(hide = true)]
     Jsonl,
 }
 
-/// Where output goes.
+/// The output of a command, in one format.
 pub struct Output {
     /// How to print.
     pub format: Format,
 }
 
-/// Whether the reader of our output went away: no error, the reader has enough.
+/// Returns whether the reader of the output went away. That is not an error: the reader has enough.
 pub fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io_errors = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
     io_errors.into_iter().any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Whether our output could not be written: what was asked for may be done all the same.
+/// Returns whether standard output could not be written. The command may have taken effect all the
+/// same.
 pub fn is_unwritten(error: &anyhow::Error) -> bool {
     error.to_string() == STDOUT
 }
 
-/// Whether a terminal obeys this character: controls, and what turns the direction of writing.
+/// Returns whether a terminal obeys this character: control characters, and those that change the
+/// writing direction.
 fn is_obeyed(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Text that a terminal prints and does not obey.
+/// Escapes text so that a terminal prints it and does not obey it.
 pub fn plain(text: &str) -> String {
     if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return text.to_owned();
@@ -65,12 +67,12 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// JSON of the same value that a terminal does not obey either: what JSON leaves as it is within strings is
-/// escaped there.
+/// Escapes JSON so that a terminal does not obey it, without changing its value: escapes the
+/// characters that JSON allows inside strings.
 pub fn plain_json(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
-        // White space between values; within strings it is escaped already.
+        // These are white space between values; inside strings they are escaped already.
         if is_obeyed(c) && !matches!(c, '\n' | '\r' | '\t') {
             out.push_str(&format!("\\u{:04x}", u32::from(c)));
         } else {
@@ -80,7 +82,7 @@ pub fn plain_json(text: &str) -> String {
     out
 }
 
-/// The first `most` characters, and a sign that there were more.
+/// Returns the first `most` characters, with an ellipsis if there were more.
 pub fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((cut, _)) => format!("{}…", text.get(..cut).unwrap_or(text)),
@@ -88,55 +90,56 @@ pub fn short(text: &str, most: usize) -> String {
     }
 }
 
-/// As [`plain`], for text of several lines of our own making.
+/// Works like [`plain`], for the program's own texts of several lines.
 pub fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 impl Output {
-    /// Output in this format.
+    /// Creates an output in this format.
     pub fn new(format: Format) -> Output {
         Output { format }
     }
 
-    /// Whether programs read it.
+    /// Returns whether programs read the output.
     pub fn is_json(&self) -> bool {
         matches!(self.format, Format::Json | Format::Jsonl)
     }
 
-    /// A line on standard output.
+    /// Prints a line on standard output.
     pub fn line(&self, text: &str) -> Result<()> {
         let text = if self.is_json() { Cow::Owned(plain_json(text)) } else { Cow::Borrowed(text) };
-        // One write: text and line feed apart would be two where the text ends in none.
+        // One write for both: a line-buffered stream would otherwise write the text and the line
+        // feed separately.
         aside_of_output(|| io::stdout().write_all(format!("{text}\n").as_bytes())).context(STDOUT)
     }
 
-    /// An answer on standard output: its bytes, but for what a terminal would obey.
+    /// Prints an answer on standard output, with the characters escaped that a terminal would obey.
     pub fn raw(&self, bytes: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(bytes).map(plain_json);
         self.exact(text.as_deref().map_or(bytes, str::as_bytes))
     }
 
-    /// Bytes on standard output as they are, for other programs.
+    /// Prints bytes unchanged on standard output, for other programs.
     pub fn exact(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout();
         aside_of_output(|| out.write_all(bytes).and_then(|()| out.flush())).context(STDOUT)
     }
 
-    /// A JSON value on a line of its own.
+    /// Prints a JSON value on its own line.
     pub fn json(&self, value: &impl Serialize) -> Result<()> {
         self.line(&serde_json::to_string(value)?)
     }
 
-    /// A line for people on standard error: progress and remarks that are no result.
+    /// Prints a line for people on standard error: progress and remarks, not results.
     pub fn remark(&self, text: &str) {
-        // With standard error closed there is nobody to tell.
+        // If standard error is closed, nobody reads it.
         let _ = aside(|| writeln!(io::stderr(), "{}", plain(text)));
     }
 
-    /// An error: in words, or as JSON where programs read.
+    /// Prints an error: in words, or as JSON for programs.
     pub fn error(&self, error: &anyhow::Error, code: Option<Code>, exit: Exit) {
-        // Causes that their effect already names are not said twice.
+        // Leave out causes that an outer error already names.
         let mut message = String::new();
         for cause in error.chain().map(ToString::to_string) {
             if !message.contains(&cause) {
@@ -158,7 +161,7 @@ impl Output {
         };
     }
 
-    /// An aligned table; columns named in `right` are aligned to the right.
+    /// Prints an aligned table; columns named in `right` are aligned to the right.
     pub fn table(&self, header: &[&str], right: &[&str], rows: &[Vec<String>]) -> Result<()> {
         let mut table = Table::new();
         table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -176,7 +179,7 @@ impl Output {
         self.line(&text.join("\n"))
     }
 
-    /// A heading between tables.
+    /// Prints a heading between tables.
     pub fn heading(&self, text: &str) -> Result<()> {
         if io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
             return self.line(&format!("\n\u{1b}[1m{text}\u{1b}[0m"));

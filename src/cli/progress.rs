@@ -1,8 +1,8 @@
-//! Progress of long work: a bar or a counter on standard error, for whoever sits at a terminal.
+//! Progress of long work: a bar or a counter on standard error, for a person at a terminal.
 //!
-//! Nothing is written where standard error is no terminal or a dumb one, where programs read the output, or for
-//! work that is over at once. What is drawn has no colour, so `NO_COLOR` has nothing to ask for. The library knows
-//! none of this: it calls back once a batch, or once a piece of the log.
+//! Nothing is drawn if standard error is not a terminal or is a dumb one, if programs read the
+//! output, or if the work is over at once. The bar has no colours, so `NO_COLOR` does not matter.
+//! The library knows nothing of this: it calls back once per batch, or once per piece of the log.
 
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -15,26 +15,28 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::output::Output;
 
-/// Work that takes no longer shows nothing: a bar that comes and goes at once only flickers.
+/// Shorter work shows nothing, because a bar would only flicker.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// How often a bar is drawn anew.
+/// How often a bar is redrawn per second.
 const DRAWN_PER_S: u8 = 8;
 
-/// What is drawn now. A process has one standard error, and remarks come from wherever an event is told.
+/// The bar that is drawn now. It is global because a process has one standard error, and any event
+/// may print a remark.
 static DRAWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
 
 fn drawn() -> std::sync::MutexGuard<'static, Option<ProgressBar>> {
     DRAWN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Writes to standard output while nothing is drawn where both go to a terminal: lines and a bar do not mix.
+/// Writes to standard output while the bar is hidden if both go to a terminal, so that lines and
+/// the bar do not mix.
 pub fn aside_of_output<T>(write: impl FnOnce() -> T) -> T {
     if io::stdout().is_terminal() { aside(write) } else { write() }
 }
 
-/// Writes to standard error while nothing is drawn there.
+/// Writes to standard error while the bar is hidden.
 pub fn aside<T>(write: impl FnOnce() -> T) -> T {
-    // The lock is let go first: what writes may be waited for.
+    // Clone to release the lock first, because the write may block.
     let bar = drawn().clone();
     match bar {
         Some(bar) => bar.suspend(write),
@@ -42,11 +44,12 @@ pub fn aside<T>(write: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Progress of one piece of work. It is gone from the terminal when this is dropped, whatever the work came to.
+/// Progress of one piece of work. Dropping it clears it from the terminal, whatever the result of
+/// the work.
 pub struct Progress {
     bar: ProgressBar,
     begun: Instant,
-    /// Whether anybody looks.
+    /// Whether anything may be drawn at all.
     is_wanted: bool,
     is_drawn: AtomicBool,
 }
@@ -62,28 +65,28 @@ impl Progress {
         Progress { bar, begun: Instant::now(), is_wanted, is_drawn: AtomicBool::new(false) }
     }
 
-    /// A bar over so many bytes, such as those of a log.
+    /// Creates a bar over a number of bytes, such as the size of a log.
     pub fn bytes(output: &Output, what: &'static str, total: u64) -> Progress {
         let template = format!("{what} {{bar:30}} {{percent}}% {{bytes_per_sec}} {{eta}}");
         Progress::new(output, Some(total), &template)
     }
 
-    /// A bar over so many things.
+    /// Creates a bar over a number of things.
     pub fn of(output: &Output, what: &'static str, total: u64) -> Progress {
         Progress::new(output, Some(total), &format!("{what} {{bar:30}} {{pos}} of {{len}} {{eta}}"))
     }
 
-    /// A counter of bytes: how many there will be is not known.
+    /// Creates a counter of bytes with an unknown total.
     pub fn count_bytes(output: &Output, what: &'static str) -> Progress {
         Progress::new(output, None, &format!("{what}: {{bytes}} {{elapsed}}"))
     }
 
-    /// A counter of things.
+    /// Creates a counter of things.
     pub fn count(output: &Output, what: &'static str) -> Progress {
         Progress::new(output, None, &format!("{what}: {{pos}} {{elapsed}}"))
     }
 
-    /// So much is done.
+    /// Sets how much is done.
     pub fn at(&self, done: u64) {
         if !self.is_wanted {
             return;
@@ -92,7 +95,7 @@ impl Progress {
         self.draw_if_due();
     }
 
-    /// So much more is done.
+    /// Adds to what is done.
     pub fn more(&self, done: usize) {
         if !self.is_wanted {
             return;
@@ -116,12 +119,14 @@ impl Drop for Progress {
         if self.is_drawn.load(Ordering::Relaxed) {
             *drawn() = None;
         }
-        // Also of one that was never drawn: a bar that is dropped unfinished says so.
+        // This is needed even if the bar was never drawn: a bar that is dropped unfinished prints
+        // itself.
         self.bar.finish_and_clear();
     }
 }
 
-/// Bytes of the log in an audit folder, archived segments by what their archives take.
+/// Returns the bytes of the log in an audit folder; archived segments count with the size of their
+/// archives.
 pub fn log_bytes(dir: &Path) -> u64 {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     let logs =

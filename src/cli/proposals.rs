@@ -1,21 +1,23 @@
-//! `spoolgate proposals`: what agents want changed in the rules, and what people say of it.
+//! `spoolgate proposals`: changes of rules that agents propose, and the approvers' decisions on
+//! them.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use spoolgate::gate::proposals::{Proposed, diff, pending_file};
-use spoolgate::home::read::{View, real_seams};
-use spoolgate::home::rehearsal::{LINES, Rehearsal, rehearse};
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::ledger::segment;
-use spoolgate::rules::rule::RuleStatus;
-use spoolgate::state::proposals::{ProposalRow, Standing};
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::ProposalId;
-use spoolgate::wire::signing::sha256_hex;
-use spoolgate::wire::sshsig::{Signed, Signers};
+use spoolgate_gate::proposals::{Proposed, diff, pending_file};
+use spoolgate_home::index::proposals::{ProposalRow, Standing};
+use spoolgate_home::read::{View, real_seams};
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_ledger::segment;
+use spoolgate_replay::rehearsal::{LINES, Rehearsal, rehearse};
+use spoolgate_rules::rule::RuleStatus;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::ProposalId;
+use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::sshsig::{Signed, Signers};
 
 use super::handover::{self, Person};
 use super::look;
@@ -25,10 +27,10 @@ use super::progress::{Progress, log_bytes};
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show proposals, the newest first.
+    /// Show proposals, newest first.
     #[command(after_help = "Examples:\n  spoolgate proposals list\n  spoolgate proposals list --pending")]
     List(ListArgs),
-    /// Show a proposal with everything that was found out about it.
+    /// Show a proposal with all the results of its examination.
     #[command(
         after_help = "Examples:\n  spoolgate proposals show p-42\n  spoolgate proposals show p-42 --replay 0\n\nThe requests of the last ledger lines before the proposal are decided again, without the change and with it; for that\nthe ledger is read from its first line on."
     )]
@@ -36,12 +38,12 @@ pub enum Command {
     /// Show what a proposal changes.
     #[command(after_help = "Examples:\n  spoolgate proposals diff p-42 | patch -p1 --dry-run")]
     Diff(IdArgs),
-    /// Have a waiting proposal's change made.
+    /// Approve a waiting proposal: its change is made.
     #[command(
         after_help = "Examples:\n  spoolgate proposals approve p-42\n  spoolgate proposals approve p-42 --sha256 $(sha256sum < proposals/pending/p-42.yaml | cut -c-64)"
     )]
     Approve(ApproveArgs),
-    /// Have it not made.
+    /// Decline a waiting proposal.
     #[command(after_help = "Examples:\n  spoolgate proposals decline p-42 --reason \"too few trades\"")]
     Decline(EndArgs),
     /// Verify the SSH signature of an approver over a file.
@@ -49,74 +51,75 @@ pub enum Command {
         after_help = "Examples:\n  ssh-keygen -Y sign -n spoolgate -f ~/.ssh/id_ed25519 p-42.yaml\n  spoolgate proposals verify p-42.yaml --approvers rules/approvers\n\nExit code 1: the signature does not count."
     )]
     Verify(VerifyArgs),
-    /// Take an applied change back: the rule's former file comes back.
+    /// Revert an applied change: the rule's previous file is restored.
     #[command(after_help = "Examples:\n  spoolgate proposals revert p-42 --reason \"it blocked winners\"")]
     Revert(EndArgs),
 }
 
-/// Show proposals.
+/// Shows proposals.
 #[derive(clap::Args)]
 pub struct ListArgs {
-    /// Only those that wait for people.
+    /// Only proposals that wait for an approver.
     #[arg(long)]
     pending: bool,
-    /// At most so many.
+    /// Maximum number of proposals to show.
     #[arg(short = 'n', long, default_value = "50")]
     lines: usize,
 }
 
-/// One proposal.
+/// Names a proposal.
 #[derive(clap::Args)]
 pub struct IdArgs {
-    /// Which one, such as p-42.
+    /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
 }
 
-/// Show one.
+/// Shows a proposal.
 #[derive(clap::Args)]
 pub struct ShowArgs {
-    /// Which one, such as p-42.
+    /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
-    /// How many ledger lines before the proposal are looked through; 0: none.
+    /// How many ledger lines before the proposal to replay; 0: none.
     #[arg(long, value_name = "LINES", default_value_t = LINES)]
     replay: u64,
 }
 
-/// Approve one.
+/// Approves a proposal.
 #[derive(clap::Args)]
 pub struct ApproveArgs {
-    /// Which one, such as p-42.
+    /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
-    /// SHA-256 of the pending file that was read; absent: that of the pending file as the ledger has it now.
+    /// SHA-256 of the pending file that was reviewed; default: the pending file as recorded in the
+    /// ledger.
     #[arg(long)]
     sha256: Option<String>,
     #[command(flatten)]
     by: Person,
 }
 
-/// Verify a signature.
+/// Verifies a signature.
 #[derive(clap::Args)]
 pub struct VerifyArgs {
     /// The file that was signed.
     file: PathBuf,
-    /// Who may sign, in the format of git's allowed_signers.
+    /// The approvers who may sign, in the format of git's allowed_signers.
     #[arg(long, value_name = "FILE")]
     approvers: PathBuf,
-    /// The signature; absent: the file's name and `.sig`.
+    /// The signature; default: the file's name with `.sig` appended.
     #[arg(long, value_name = "FILE")]
     signature: Option<PathBuf>,
 }
 
-/// End one.
+/// Declines or reverts a proposal.
 #[derive(clap::Args)]
 pub struct EndArgs {
-    /// Which one, such as p-42.
+    /// The proposal, such as p-42.
     #[arg(value_parser = ProposalId::parse)]
     id: ProposalId,
-    /// Why.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
@@ -167,21 +170,21 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
                 None => sha256_hex(pending_file(&find(home, *id)?.2).map_err(anyhow::Error::msg)?.as_bytes()),
             };
             let payload = serde_json::json!({"id": id, "sha256": sha256});
-            handover::administer(home, &by.person, "proposal.approve", &payload, output, |answer| {
+            handover::administer(home, &by.person, ActionName::ProposalApprove, &payload, output, |answer| {
                 let rule = handover::value(answer, "ProposalApplied", "rule_id");
                 format!("{id} is applied: rule `{rule}` is as it says ({})", line_of(answer))
             })
         }
         Command::Decline(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});
-            handover::administer(home, &by.person, "proposal.decline", &payload, output, |answer| {
+            handover::administer(home, &by.person, ActionName::ProposalDecline, &payload, output, |answer| {
                 format!("{id} is declined ({})", line_of(answer))
             })
         }
         Command::Verify(args) => verify(args, output),
         Command::Revert(EndArgs { id, reason, by }) => {
             let payload = serde_json::json!({"id": id, "reason": reason});
-            handover::administer(home, &by.person, "proposal.revert", &payload, output, |answer| {
+            handover::administer(home, &by.person, ActionName::ProposalRevert, &payload, output, |answer| {
                 format!("{id} is taken back, the rule's former file is in force ({})", line_of(answer))
             })
         }
@@ -224,7 +227,8 @@ fn find(home: &Path, id: ProposalId) -> Result<(View, ProposalRow, Proposed)> {
     }
 }
 
-/// The change over the requests before it; none if it cannot be told, which is said.
+/// Replays the requests before a proposal under its change. If it cannot be replayed, prints why
+/// and returns `None`.
 fn replayed(
     home: &Path,
     view: &View,
@@ -283,7 +287,7 @@ fn list(home: &Path, args: &ListArgs, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// How a proposal stands, and if it was applied, how its rule does by now.
+/// Returns the standing of a proposal or, if it was applied, the present status of its rule.
 fn status(view: &View, row: &ProposalRow, proposed: &Proposed) -> &'static str {
     match row.standing {
         Standing::Pending => "proposed",

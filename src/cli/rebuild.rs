@@ -1,12 +1,12 @@
-//! `spoolgate rebuild`: the state made again from the ledger, and compared.
+//! `spoolgate rebuild`: rebuilds the state from the ledger, and compares it.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::home::Home;
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::segment;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::segment;
+use spoolgate_wire::code::Exit;
 
 use super::output::Output;
 use super::progress::{Progress, log_bytes};

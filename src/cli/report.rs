@@ -1,4 +1,4 @@
-//! `spoolgate report`: one page for people, or its figures for programs.
+//! `spoolgate report`: writes one page for people, or its figures for programs.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -7,22 +7,22 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
-use spoolgate::home::HomeError;
-use spoolgate::home::layout::FOLDERS;
-use spoolgate::home::read::real_seams;
-use spoolgate::home::report::{Figures, Options, collect};
-use spoolgate::ledger::segment;
-use spoolgate::report::{MARK, page};
-use spoolgate::wire::code::Exit;
+use spoolgate_home::HomeError;
+use spoolgate_home::layout::FOLDERS;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::segment;
+use spoolgate_replay::report::{Figures, Options, collect};
+use spoolgate_report::{MARK, page};
+use spoolgate_wire::code::Exit;
 
 use super::output::{Output, plain};
 use super::progress::{Progress, log_bytes};
 use super::rules;
 
-/// Title of a page whose maker gives none.
+/// Title of a page without --title.
 const TITLE: &str = "What the gate decided";
 
-/// Write one page for people: equity, decisions, refusals, cases, the ledger.
+/// Writes one page for people: equity, decisions, refusals, cases, the ledger.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate report --html report.html\n  spoolgate report --html week.html --since 2026-03-02T00:00:00Z --until 2026-03-09T00:00:00Z --title \"Week 10\"\n  spoolgate --format json report | jq .told.decisions.total\n\nThe ledger is verified first; one that does not verify gives a page that says so and nothing else, and exit code 5. The page\nhas private figures (mode 0600), loads nothing and runs nothing."
@@ -31,13 +31,14 @@ pub struct Args {
     /// The file: a new one, or an earlier report.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Equity, decisions, rules and cases from this time on, RFC 3339 UTC; absent: from the first line on.
+    /// Show equity, decisions, rules and cases from this time on, RFC 3339 UTC; default: from the
+    /// first line on.
     #[arg(long, value_name = "TIME")]
     since: Option<String>,
-    /// The same before this time; absent: up to the last line.
+    /// Show them up to, but not including, this time; default: up to the last line.
     #[arg(long, value_name = "TIME")]
     until: Option<String>,
-    /// What stands on top of the page.
+    /// The title at the top of the page.
     #[arg(long, value_name = "TEXT", default_value = TITLE)]
     title: String,
 }
@@ -89,7 +90,8 @@ fn exit_of(figures: &Figures, output: &Output) -> Exit {
     Exit::LedgerCorrupt
 }
 
-/// A place for the page, in a folder that is held open: whatever is renamed meanwhile, it is written there.
+/// The destination of the page. The folder is held open, so that a renamed folder cannot redirect
+/// the write.
 struct Target {
     path: PathBuf,
     folder: fs::File,
@@ -97,9 +99,10 @@ struct Target {
 }
 
 impl Target {
-    /// Takes a path for the page, if nothing of the home, no link and nobody else's file is there.
+    /// Accepts a path for the page if it is not in the gate's own folders, not a link, and not
+    /// another file.
     fn of(home: &Path, path: &Path) -> Result<Target> {
-        // Elsewhere `-` is standard output; a page there would get a file of this name.
+        // In other commands `-` is standard output; here it would be the name of a file.
         let Some(name) = path.file_name().filter(|name| *name != "-") else {
             bail!("`{}` names no file; give --html one, such as report.html", path.display())
         };
@@ -122,7 +125,7 @@ impl Target {
         Ok(target)
     }
 
-    /// Refuses what the page must not take the place of.
+    /// Refuses if the page would replace anything but an earlier report.
     fn demand_free(&self) -> Result<()> {
         let shown = self.path.display();
         let there = match rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -151,11 +154,11 @@ impl Target {
         Ok(())
     }
 
-    /// Puts the page there, as a whole or not at all.
+    /// Writes the page as a whole or not at all.
     fn write(&self, text: &str) -> Result<()> {
         let fail = |error: std::io::Error| HomeError::disk(&self.path, error);
         self.demand_free()?;
-        let hidden = format!(".{}.tmp", spoolgate::agent::random_name()?);
+        let hidden = format!(".{}.tmp", spoolgate_client::random_name()?);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let written = rustix::fs::openat(&self.folder, &hidden, flags, Mode::RUSR | Mode::WUSR)
             .map_err(std::io::Error::from)
@@ -167,7 +170,7 @@ impl Target {
             .and_then(|()| Ok(rustix::fs::renameat(&self.folder, &hidden, &self.folder, &self.name)?))
             .and_then(|()| self.folder.sync_all());
         if written.is_err() {
-            // Half a page is of no use to anybody.
+            // Half a page is useless.
             let _ = rustix::fs::unlinkat(&self.folder, &hidden, AtFlags::empty());
         }
         Ok(written.map_err(fail)?)

@@ -1,4 +1,4 @@
-//! `spoolgate run`: decide what is in the spool, then end. For cron.
+//! `spoolgate run`: decides what is in the spool, then ends. For cron.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use clap::builder::RangedU64ValueParser;
-use spoolgate::gate::Record;
-use spoolgate::gate::record::Status;
-use spoolgate::home::batch::Outcome;
-use spoolgate::home::read::real_seams;
-use spoolgate::home::{Home, HomeError};
-use spoolgate::ledger::recover::Found;
-use spoolgate::spool::scan::BATCH_ENTRIES_MAX;
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::EventKind;
+use spoolgate_gate::record::Status;
+use spoolgate_home::batch::Outcome;
+use spoolgate_home::read::real_seams;
+use spoolgate_home::{Home, HomeError};
+use spoolgate_host::spool::scan::BATCH_ENTRIES_MAX;
+use spoolgate_ledger::recover::Found;
+use spoolgate_wire::code::Exit;
 
 use super::look;
 use super::output::{Output, plain};
@@ -25,29 +25,30 @@ use super::progress::Progress;
     after_help = "Examples:\n  spoolgate run --until-idle\n  */5 * * * * spoolgate --home /srv/gate run --until-idle\n\nEnds with exit code 7 if another gate is running over this home."
 )]
 pub struct Args {
-    /// End when nothing is left to decide. There is no other way to run than this and `watch`.
+    /// End when nothing is left to decide. This is the only mode of `run`; to keep going, use
+    /// `watch`.
     #[arg(long, required = true)]
     until_idle: bool,
     #[command(flatten)]
     batches: Batches,
 }
 
-/// How large batches may get. One of 1 costs a sync of the disk a request; large ones hold answers back.
+/// The size of batches. Batches of 1 cost one disk sync per request; large ones delay answers.
 #[derive(clap::Args)]
 pub struct Batches {
-    /// Most requests that share one sync of the disk, 1 to 1024.
+    /// Maximum number of requests that share one disk sync, 1 to 1024.
     #[arg(long, value_name = "N", default_value_t = BATCH_ENTRIES_MAX, value_parser = RangedU64ValueParser::<usize>::new().range(1..=1024))]
     batch: usize,
 }
 
 impl Batches {
-    /// Has the gate keep to it.
+    /// Sets the limit for the gate.
     pub fn limit(&self, home: &mut Home) {
         home.limit_batches(self.batch);
     }
 }
 
-/// Stops between two batches on SIGTERM and SIGINT.
+/// Sets the returned flag on SIGTERM and SIGINT; the gate stops between two batches.
 pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
@@ -56,7 +57,7 @@ pub fn stop_on_signals() -> Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Opens a home and says what recovery found.
+/// Opens a home and reports what recovery found.
 pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     let progress = Progress::count_bytes(output, "catching up with the ledger");
     let mut open = Home::open_telling(home, real_seams(home)?, &mut |done| progress.at(done))?;
@@ -75,7 +76,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
         ));
     }
     open.left_open().iter().for_each(|told| output.remark(told));
-    // A fault that is new is told with its line.
+    // A new fault is reported later, with its line.
     let is_known = open.state().rulebook.fault.as_deref() == open.rules_fault();
     for reason in look::why_closed(open.state()) {
         if is_known || Some(&reason) != look::rules_fault(open.state()).as_ref() {
@@ -88,7 +89,7 @@ pub fn open(home: &Path, output: &Output) -> Result<Home, HomeError> {
     Ok(open)
 }
 
-/// A line for each outcome of a round, written in one go.
+/// Prints one line for each outcome of a round, in one write.
 pub fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
     if outcomes.is_empty() {
         return Ok(());
@@ -101,7 +102,7 @@ pub fn report(output: &Output, outcomes: &[Outcome]) -> Result<()> {
     output.line(&lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// An outcome in words.
+/// Describes an outcome.
 fn told(outcome: &Outcome) -> String {
     let decision = &outcome.decision;
     let said = match (&decision.metadata.code, decision.metadata.replay_of) {
@@ -124,7 +125,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let stop = stop_on_signals()?;
     let mut open = open(home, output)?;
     args.batches.limit(&mut open);
-    open.note(Record::Start, "a run started");
+    open.note(EventKind::Start, "a run started");
     let mut failed = Ok(());
     let progress = Progress::count(output, "requests decided");
     let drained = open.until_idle(false, &stop, &mut |outcomes| {

@@ -1,16 +1,16 @@
-//! `spoolgate schema`: JSON Schemas of requests, answers and rule files.
+//! `spoolgate schema`: prints JSON Schemas of requests, answers and rule files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde_json::{Map, Value};
-use spoolgate::gate::schemas;
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::schemas;
+use spoolgate_wire::code::Exit;
 
 use super::output::Output;
 
-/// Most names that are proposed for one that there is not.
+/// Maximum number of names suggested for an unknown one.
 const NEAR_MAX: usize = 5;
 
 /// JSON Schemas of requests, answers and rule files.
@@ -19,16 +19,16 @@ const NEAR_MAX: usize = 5;
     after_help = "Examples:\n  spoolgate schema order.submit\n  spoolgate schema --list\n  spoolgate schema --all --out schemas\n\nA payload has the name of its action, the data of its answer the same with `.answer` behind it; `request` and `answer`\nare what lies in the spool, `rules.safety`, `council.roles` and so on are the files of a home."
 )]
 pub struct Args {
-    /// Which one.
+    /// Name of the schema.
     #[arg(required_unless_present_any = ["all", "list"])]
     name: Option<String>,
-    /// All of them: one object by name, or with --out a file each.
+    /// All schemas: one object by name, or with --out one file per schema.
     #[arg(long, conflicts_with_all = ["name", "list"])]
     all: bool,
-    /// Only their names.
+    /// Only the names.
     #[arg(long, conflicts_with = "name")]
     list: bool,
-    /// The folder that --all writes `<name>.json` into; it is made where it is missing.
+    /// The folder that --all writes `<name>.json` to; it is made if it does not exist.
     #[arg(long, requires = "all", value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -44,7 +44,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         None => match &args.out {
             Some(out) => write_all(out, output)?,
             None => {
-                let all: Map<String, Value> = all().map(|(name, schema)| (name.to_owned(), schema)).collect();
+                let all: Map<String, Value> = all().collect();
                 print(&Value::Object(all), output)?;
             }
         },
@@ -52,7 +52,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// For people over many lines, for programs one value a line as everywhere.
+/// Prints a schema on many lines for people, or on a single line for programs.
 fn print(schema: &Value, output: &Output) -> Result<()> {
     if output.is_json() {
         return output.json(schema);
@@ -65,21 +65,21 @@ fn list(output: &Output) -> Result<()> {
         return output.json(&schemas::names());
     }
     for name in schemas::names() {
-        output.line(name)?;
+        output.line(&name)?;
     }
     Ok(())
 }
 
-fn all() -> impl Iterator<Item = (&'static str, Value)> {
-    schemas::names().into_iter().filter_map(|name| Some((name, schemas::schema(name)?)))
+fn all() -> impl Iterator<Item = (String, Value)> {
+    schemas::names().into_iter().filter_map(|name| schemas::schema(&name).map(|schema| (name, schema)))
 }
 
-/// The file's text: the same for the same schema.
+/// Returns the text of a schema file, which is the same for the same schema.
 pub fn text(schema: &Value) -> Result<String> {
     Ok(format!("{}\n", serde_json::to_string_pretty(schema)?))
 }
 
-/// Writes every schema into a folder, as they lie in `examples/schemas`.
+/// Writes every schema to a folder, with the same layout as `examples/schemas`.
 fn write_all(out: &Path, output: &Output) -> Result<()> {
     fs::create_dir_all(out).with_context(|| format!("folder `{}`", out.display()))?;
     let mut written = 0_usize;
@@ -94,15 +94,15 @@ fn write_all(out: &Path, output: &Output) -> Result<()> {
     output.line(&format!("{written} schemas written to {}", out.display()))
 }
 
-/// What may have been meant.
+/// Suggests names similar to an unknown one.
 fn near(name: &str) -> String {
     let wanted = name.trim_end_matches(".json").to_lowercase();
-    let mut by_distance: Vec<(usize, &str)> = schemas::names()
+    let mut by_distance: Vec<(usize, String)> = schemas::names()
         .into_iter()
         .map(|known| {
             let holds = known.contains(&wanted)
                 || known.split('.').any(|part| part.len() > 2 && wanted.contains(part));
-            (distance(&wanted, known).saturating_sub(if holds { wanted.len() } else { 0 }), known)
+            (distance(&wanted, &known).saturating_sub(if holds { wanted.len() } else { 0 }), known)
         })
         .filter(|(distance, _)| *distance <= wanted.len().min(8) / 2)
         .collect();
@@ -115,7 +115,7 @@ fn near(name: &str) -> String {
     }
 }
 
-/// How many letters must be put in, taken out or changed (Levenshtein).
+/// Returns the number of letters to insert, remove or replace (Levenshtein distance).
 pub fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

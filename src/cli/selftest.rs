@@ -1,13 +1,14 @@
-//! `spoolgate selftest`: trips every check on a scratch copy of the rules in force. Takes no lock, writes nothing.
+//! `spoolgate selftest`: trips every check on a scratch copy of the rules in force. Takes no lock
+//! and writes nothing.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::gate::selftest::{self, NeverBinds, Outcome, Report, Tried};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Symbol;
+use spoolgate_gate::selftest::{self, NeverBinds, Outcome, Report, Tried};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Symbol;
 
 use super::look;
 use super::output::{Output, short};
@@ -18,7 +19,7 @@ use super::output::{Output, short};
     after_help = "Examples:\n  spoolgate selftest\n  spoolgate selftest --strict\n  spoolgate --format json selftest | jq '.checks[]|select(.outcome==\"cannot_trip\")'\n\nExit codes: 0 every check trips, 1 a check lets everything pass or nothing, or the rule files are not those in\nforce (with --strict also: a limit can never bind). Nothing of the home is written; a gate may be running."
 )]
 pub struct Args {
-    /// Also end with 1 where a limit can never bind.
+    /// Also exit with 1 if a limit can never bind.
     #[arg(long)]
     strict: bool,
 }
@@ -26,7 +27,7 @@ pub struct Args {
 /// Longest note in the table, in characters.
 const NOTE_CHARS: usize = 110;
 
-/// Runs it over the rules in force, at the last prices known.
+/// Runs the command on the rules in force, at the last known prices.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let (view, _) = look::view(home)?;
     let markets = view.state.book.markets.iter();
@@ -48,7 +49,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(apart) = &apart {
         output.remark(&format!("{apart}; those in force were tried"));
     }
-    // What people have written is not what was tried.
+    // The rules that were tried are not the ones in the files.
     let is_apart = fault.is_some() || apart.is_some();
     let is_bad = !report.ok || is_apart || (args.strict && !report.never_binds.is_empty());
     Ok(if is_bad { Exit::Refused } else { Exit::Success })
@@ -58,7 +59,7 @@ fn or_dash(amount: Option<Amount>) -> String {
     amount.map_or_else(|| "-".to_owned(), |amount| amount.normalized().to_string())
 }
 
-/// One line a check and outcome: the first case that came off so stands for all.
+/// Returns one row per check and outcome: the first case with that outcome represents all of them.
 fn rows(tried: &[Tried]) -> Vec<Vec<String>> {
     let mut rows: Vec<(&Tried, usize)> = Vec::new();
     for one in tried {

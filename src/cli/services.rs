@@ -1,4 +1,4 @@
-//! `spoolgate services`: where outgoing actions may go, and with which credentials.
+//! `spoolgate services`: the destinations of outgoing actions, and their credentials.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,44 +8,45 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
-use spoolgate::home::HomeError;
-use spoolgate::home::read::{self, View, real_seams};
-use spoolgate::host::keyring::SqliteKeyring;
-use spoolgate::rules::services::Service;
-use spoolgate::wire::answer::Answer;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::ServiceName;
+use spoolgate_home::HomeError;
+use spoolgate_home::read::{self, View, real_seams};
+use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_rules::services::Service;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::ServiceName;
 
 use super::handover::{self, Person};
 use super::look;
 use super::output::Output;
 
-/// Largest secret, bytes.
+/// Maximum size of a secret, in bytes.
 const SECRET_BYTES_MAX: usize = 64 * 1024;
 
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Allow one more destination.
+    /// Allow another destination.
     #[command(
         after_help = "Examples:\n  spoolgate services add bank api.bank.example --method GET,POST\n  spoolgate services add mail smtp.example.com --protocol smtp --port 465 --action email.send,email.draft"
     )]
     Add(AddArgs),
-    /// Take a destination out, and its credential with it.
+    /// Remove a destination and its credential.
     #[command(after_help = "Examples:\n  spoolgate services remove bank")]
     Remove(NameArgs),
-    /// Keep a destination in the list, and let nothing go there.
+    /// Keep a destination in the list, but let nothing go there.
     #[command(after_help = "Examples:\n  spoolgate services deactivate bank")]
     Deactivate(NameArgs),
-    /// Allow it again.
+    /// Allow a deactivated destination again.
     #[command(after_help = "Examples:\n  spoolgate services activate bank")]
     Activate(NameArgs),
-    /// Show the destinations, what goes there, and what does it.
+    /// Show the destinations, the actions that may go there, and their adapters.
     #[command(
         after_help = "Examples:\n  spoolgate services list\n  spoolgate --format json services list | jq -r .service"
     )]
     List,
-    /// Secrets of services: no agent and no ledger line ever has one.
+    /// Secrets of services. No agent and no ledger line ever contains one.
     #[command(
         subcommand,
         after_help = "Examples:\n  spoolgate services credential set bank --from token.txt"
@@ -56,7 +57,7 @@ pub enum Command {
 /// Credentials.
 #[derive(clap::Subcommand)]
 pub enum Credential {
-    /// Have adapters get this secret for actions that go to a service.
+    /// Set the secret that adapters get for actions that go to a service.
     #[command(
         after_help = "Examples:\n  spoolgate services credential set bank --from token.txt     a file that only you may read\n  pass show bank | spoolgate services credential set bank --from -"
     )]
@@ -66,47 +67,48 @@ pub enum Credential {
     Remove(NameArgs),
 }
 
-/// Add a service.
+/// Adds a service.
 #[derive(clap::Args)]
 pub struct AddArgs {
-    /// Its name, as calls write it.
+    /// Name of the service, as calls write it.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
-    /// Its host: one, whole, without wildcards.
+    /// Host of the service: exactly one, without wildcards.
     host: String,
-    /// Its port; absent: that of the protocol.
+    /// Port of the service; default: the port of the protocol.
     #[arg(long)]
     port: Option<u16>,
-    /// Its protocol, for the adapter.
+    /// Protocol of the service, for the adapter.
     #[arg(long, default_value = "https")]
     protocol: String,
-    /// Methods that calls may have: GET, POST, PUT, DELETE, PATCH.
+    /// Methods that calls may use: GET, POST, PUT, DELETE, PATCH.
     #[arg(long = "method", value_delimiter = ',')]
     methods: Vec<String>,
-    /// Actions that go there, as `email.send`.
+    /// Actions that may go there, such as `email.send`.
     #[arg(long = "action", value_delimiter = ',')]
     actions: Vec<String>,
     #[command(flatten)]
     by: Person,
 }
 
-/// Name a service.
+/// Names a service.
 #[derive(clap::Args)]
 pub struct NameArgs {
-    /// Which.
+    /// Name of the service.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
     #[command(flatten)]
     by: Person,
 }
 
-/// Set a credential.
+/// Sets a credential.
 #[derive(clap::Args)]
 pub struct SetArgs {
-    /// Whose.
+    /// Name of the service.
     #[arg(value_parser = ServiceName::parse)]
     name: ServiceName,
-    /// The file with the secret, which nobody else may read; `-` is standard input. One line break at its end is cut.
+    /// The file with the secret, which only its owner may be able to read; `-` for standard input.
+    /// One line break at its end is removed.
     #[arg(long, value_name = "FILE")]
     from: PathBuf,
     #[command(flatten)]
@@ -115,7 +117,7 @@ pub struct SetArgs {
 
 /// Runs a command.
 pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
-    let change = |args: &NameArgs, action: &str, done: &str| {
+    let change = |args: &NameArgs, action: ActionName, done: &str| {
         let payload = serde_json::json!({"service": args.name});
         handover::administer(home, &args.by.person, action, &payload, output, |answer| {
             format!("service {} {done} (ledger line {})", args.name, answer.audit_ref)
@@ -123,13 +125,15 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     };
     match command {
         Command::Add(args) => add(home, args, output),
-        Command::Remove(args) => change(args, "services.remove", "is no longer in the allowlist"),
-        Command::Deactivate(args) => change(args, "services.deactivate", "is not active: nothing goes there"),
-        Command::Activate(args) => change(args, "services.activate", "is active"),
+        Command::Remove(args) => change(args, ActionName::ServicesRemove, "is no longer in the allowlist"),
+        Command::Deactivate(args) => {
+            change(args, ActionName::ServicesDeactivate, "is not active: nothing goes there")
+        }
+        Command::Activate(args) => change(args, ActionName::ServicesActivate, "is active"),
         Command::List => list(home, output),
         Command::Credential(Credential::Set(args)) => set(home, args, output),
         Command::Credential(Credential::Remove(args)) => {
-            change(args, "services.credential", "has no credential any more")
+            change(args, ActionName::ServicesCredential, "has no credential any more")
         }
     }
 }
@@ -142,12 +146,12 @@ fn add(home: &Path, args: &AddArgs, output: &Output) -> Result<Exit> {
     if let (Some(port), Some(payload)) = (args.port, payload.as_object_mut()) {
         payload.insert("port".to_owned(), port.into());
     }
-    handover::administer(home, &args.by.person, "services.add", &payload, output, |answer| {
+    handover::administer(home, &args.by.person, ActionName::ServicesAdd, &payload, output, |answer| {
         format!("service {} at {} is allowed (ledger line {})", args.name, args.host, answer.audit_ref)
     })
 }
 
-/// Reads a secret. Nothing of it is in any error.
+/// Reads a secret. No error message contains any of it.
 fn secret_of(from: &Path) -> Result<String> {
     let mut bytes = Vec::new();
     let most = u64::try_from(SECRET_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(3);
@@ -179,15 +183,15 @@ fn secret_of(from: &Path) -> Result<String> {
 }
 
 fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
-    // Without a home, or a person who may ask, no secret is kept.
+    // Check first that there is a home and a person who may ask: otherwise no secret is stored.
     handover::persons_key(home, &args.by.person)?;
     let secret = secret_of(&args.from)?;
-    let credential_id = spoolgate::agent::random_name()?;
+    let credential_id = spoolgate_client::random_name()?;
     let keyring = SqliteKeyring::open(home, false).map_err(HomeError::Keyring)?;
     keyring.insert_credential(&args.name, &credential_id, &secret).map_err(HomeError::Keyring)?;
     let payload = serde_json::json!({"service": args.name, "credential_id": credential_id});
-    let answer = handover::ask(home, &args.by.person, "services.credential", &payload);
-    // What was not answered may still be decided.
+    let answer = handover::ask(home, &args.by.person, ActionName::ServicesCredential, &payload);
+    // Remove the secret only after a refusal: a request without an answer may still be decided.
     if let Ok(Some(Answer { error: Some(_), .. })) = &answer {
         keyring.remove_credential(&credential_id).map_err(HomeError::Keyring)?;
     }
@@ -196,19 +200,19 @@ fn set(home: &Path, args: &SetArgs, output: &Output) -> Result<Exit> {
     })
 }
 
-/// One row of the list.
+/// A row of the list.
 #[derive(Serialize)]
 struct Row<'a> {
     #[serde(flatten)]
     service: &'a Service,
-    /// What does each action that may go there; null: nothing.
+    /// The adapter of each action that may go there; null if there is none.
     adapters: BTreeMap<&'a str, Option<&'static str>>,
-    /// Whether it has a credential for this host.
+    /// Whether there is a credential for this host.
     credential: bool,
 }
 
 fn row<'a>(view: &'a View, service: &'a Service) -> Row<'a> {
-    let calls = (!service.methods.is_empty()).then_some("service.api_call");
+    let calls = (!service.methods.is_empty()).then_some(ActionName::ServiceApiCall.as_str());
     let actions = service.actions.iter().map(String::as_str).chain(calls);
     let adapter = |action| {
         let rule = view.rulebook.gateway.adapter(action, service.service.as_str());

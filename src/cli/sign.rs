@@ -1,14 +1,15 @@
-//! `spoolgate sign`: a payload into a signed envelope.
+//! `spoolgate sign`: wraps a payload in a signed envelope.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::agent::{self, KeyFile, SignError};
-use spoolgate::gate::actions;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::REQUEST_BYTES_MAX;
-use spoolgate::wire::ids::Principal;
-use spoolgate::wire::signing::SignKey;
+use spoolgate_client::{self as agent, KeyFile, SignError};
+use spoolgate_gate::actions;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::signing::SignKey;
 
 use super::output::Output;
 use super::{handover, schema};
@@ -21,22 +22,23 @@ use super::{handover, schema};
 pub struct Args {
     /// File with the payload, a JSON object; `-` for standard input.
     file: PathBuf,
-    /// Who signs.
+    /// The principal that signs.
     #[arg(long = "as", value_name = "PRINCIPAL")]
     source: String,
-    /// What is asked for, such as order.submit.
+    /// The action to request, such as order.submit.
     #[arg(long)]
     action: String,
-    /// Key file; absent: the gate's own copy in this home's keyring.
+    /// Key file; default: the gate's own copy in this home's keyring.
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// File with the causality, a JSON object: which task asks and what caused it; absent: none.
+    /// File with the causality, a JSON object: the task behind the request, and what caused it;
+    /// default: none.
     #[arg(long, value_name = "FILE")]
     causality: Option<PathBuf>,
-    /// Id of the request; absent: a random one.
+    /// Id of the request; default: a random one.
     #[arg(long)]
     id: Option<String>,
-    /// Timestamp, RFC 3339 UTC; absent: now.
+    /// Timestamp, RFC 3339 UTC; default: now.
     #[arg(long, value_name = "TIME")]
     timestamp: Option<String>,
 }
@@ -49,7 +51,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     }
     let key = key_of(home, &source, args.key.as_deref())?;
     let payload = read_text(&args.file, "payload")?;
-    // Signed and sent, a key would stand in the ledger for everybody who reads it.
+    // A key that was signed and sent would be in the ledger for every auditor to read.
     if serde_json::from_str::<KeyFile>(&payload).is_ok() {
         bail!(
             "`{}` is a key file, which nobody else may see; name the file with the payload",
@@ -68,8 +70,10 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     };
     output.line(&envelope.to_json())?;
     if actions::find(&args.action).is_none() {
-        let near =
-            actions::ACTIONS.iter().map(|rule| (schema::distance(&args.action, rule.name), rule.name)).min();
+        let near = ActionName::ALL
+            .into_iter()
+            .map(|name| (schema::distance(&args.action, name.as_str()), name.as_str()))
+            .min();
         let near = near.map(|(_, name)| format!("; `{name}` is near it")).unwrap_or_default();
         let action = &args.action;
         output.remark(&format!(
@@ -79,7 +83,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// A text from a file or standard input, no longer than a request may be.
+/// Reads a text from a file or standard input, no longer than a request may be.
 pub fn read_text(path: &Path, what: &str) -> Result<String> {
     let bytes = super::handle::read_input(path)?;
     if bytes.len() > REQUEST_BYTES_MAX {
@@ -88,7 +92,7 @@ pub fn read_text(path: &Path, what: &str) -> Result<String> {
     String::from_utf8(bytes).with_context(|| format!("the {what} is not UTF-8"))
 }
 
-/// The key of who signs: of a file, or the gate's own copy.
+/// Returns the sender's key, from a file or from the gate's own copy.
 pub fn key_of(home: &Path, source: &Principal, file: Option<&Path>) -> Result<SignKey> {
     match file {
         Some(path) => Ok(KeyFile::read(path, source)?.sign_key()?),

@@ -1,10 +1,10 @@
-//! `spoolgate strategies`: the registry, without the lock, also beside a running gate.
+//! `spoolgate strategies`: shows the registry. Takes no lock, so it works beside a running gate.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::gate::control::{self, StrategyView};
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::control::{self, StrategyView};
+use spoolgate_wire::code::Exit;
 
 use super::look;
 use super::output::{Output, plain};
@@ -22,7 +22,7 @@ pub enum Command {
         after_help = "Examples:\n  spoolgate strategies show trend\n  spoolgate --format json strategies show trend | jq .degraded_reasons"
     )]
     Show {
-        /// Its strategy_id; the name, where its file gives none.
+        /// The strategy_id, or the name if the strategy's file has no id.
         id: String,
     },
 }

@@ -1,17 +1,17 @@
-//! `spoolgate submit`: the agent's side, files into the spool and answers out of it.
+//! `spoolgate submit`: the agent's side; drops files into the spool and reads their answers.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use spoolgate::agent;
-use spoolgate::agent::spool::{Sent, Spool, SpoolError};
-use spoolgate::home::HomeError;
-use spoolgate::spool::name::FileName;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::Principal;
+use spoolgate_client as agent;
+use spoolgate_client::spool::{Sent, Spool, SpoolError};
+use spoolgate_home::HomeError;
+use spoolgate_host::spool::name::FileName;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::Principal;
 
 use super::audit;
 use super::output::Output;
@@ -28,33 +28,34 @@ pub struct Args {
     /// Use this agent's own spool directory instead of the flat spool.
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Wait for the answers, at most so many seconds.
+    /// Wait for the answers, at most this many seconds.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "60", value_parser = seconds)]
     wait: Option<u64>,
-    /// Wait, and write the receipt of each answer's ledger line, beside its request or to FILE. Needs the audit
-    /// folder.
+    /// Wait, and write the receipt of each answer's ledger line beside its request or to FILE.
+    /// Needs the audit folder.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true)]
     proof: Option<Option<PathBuf>>,
 }
 
-/// A number of seconds. A file behind `--wait` is taken for one, so what to do about that is said.
+/// Parses a number of seconds. A file name after `--wait` ends up here, so the error says what to
+/// write instead.
 fn seconds(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| {
         format!("`{text}` is no number of seconds; put files before `--wait`, or say `--wait=60`")
     })
 }
 
-/// Seconds to wait where nothing else is said.
+/// How many seconds to wait by default.
 const WAIT_S: u64 = 60;
 
-/// A file on its way.
+/// A file that was handed in.
 struct OnItsWay {
     sent: Sent,
-    /// Where its receipt goes.
+    /// Where to write its receipt.
     receipt: Option<PathBuf>,
 }
 
-/// Where the receipts go, a file each; none where none is wanted.
+/// Returns the receipt file for each request, `None` for each if no receipts are wanted.
 fn receipt_files(args: &Args) -> Result<Vec<Option<PathBuf>>> {
     let Some(named) = &args.proof else { return Ok(vec![None; args.files.len()]) };
     if let Some(named) = named {
@@ -94,7 +95,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     collect(home, &sent, Instant::now() + Duration::from_secs(seconds), output)
 }
 
-/// What the disk says keeps its exit code.
+/// Turns a disk error into a [`HomeError`], which has an exit code of its own.
 fn of_home(error: SpoolError) -> anyhow::Error {
     match error {
         SpoolError::Disk { path, source } | SpoolError::HandedIn { path, source } => {
@@ -106,8 +107,9 @@ fn of_home(error: SpoolError) -> anyhow::Error {
 
 fn drop_file(file: &Path, spool: &Spool) -> Result<Sent> {
     let bytes = super::handle::read_input(file)?;
-    // What is no envelope goes in all the same, under its own name: the gate answers that too.
-    // Names that no request may have, such as that of standard input, would leave nobody to answer to.
+    // A file that is not an envelope goes in under its own name, because the gate answers that too.
+    // A name that no request may have, such as `-` for standard input, could not get an answer, so
+    // it is replaced.
     let own_name = file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let own_stem = own_name.strip_suffix(".json").unwrap_or(&own_name).to_owned();
     let is_good = FileName::of(OsStr::new(&format!("{own_stem}.json"))).is_good;

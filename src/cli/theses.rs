@@ -1,20 +1,21 @@
-//! `spoolgate theses`: what theses there are and what became of them, and everything that is wrong with their files.
+//! `spoolgate theses`: shows theses and their status, and finds everything that is wrong with their
+//! files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::rules::load::{self, ThesisFile};
-use spoolgate::rules::theses::Thesis;
-use spoolgate::rules::theses::lint::{self, Fault, Linted};
-use spoolgate::rules::{Rulebook, RulebookError};
-use spoolgate::trading::Book;
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::ThesisSlug;
-use spoolgate::wire::time::Time;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_host::rule_folder::{self, ThesisFile};
+use spoolgate_rules::theses::Thesis;
+use spoolgate_rules::theses::lint::{self, Fault, Linted};
+use spoolgate_rules::{Rulebook, RulebookError};
+use spoolgate_trading::Book;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::ThesisSlug;
+use spoolgate_wire::time::Time;
 
 use super::look;
 use super::output::{Output, plain};
@@ -22,29 +23,29 @@ use super::output::{Output, plain};
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Show all theses and what became of them.
+    /// Show all theses and their status.
     #[command(
         after_help = "Examples:\n  spoolgate theses list\n  spoolgate --format json theses list | jq -r 'select(.status==\"stands\").slug'"
     )]
     List,
-    /// Say everything that is wrong with thesis files: exit code 1 if anything is.
+    /// Find everything that is wrong with thesis files; exit with 1 if there is a fault.
     #[command(
         after_help = "Examples:\n  spoolgate theses lint\n  spoolgate theses lint proposals/theses/btc-dip-long.md\n  spoolgate --format json theses lint | jq -r .message"
     )]
     Lint(LintArgs),
 }
 
-/// Lint: needs rule files, no ledger.
+/// Checks thesis files; needs rule files but no ledger.
 #[derive(clap::Args)]
 pub struct LintArgs {
-    /// Files, or folders of them; absent: the home's proposals/theses.
+    /// Files, or folders of them; default: the home's proposals/theses.
     paths: Vec<PathBuf>,
-    /// As of this time, RFC 3339 UTC; absent: now.
+    /// As of this time, RFC 3339 UTC; default: now.
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 }
 
-/// A fault as programs read it.
+/// A fault as JSON output.
 #[derive(Serialize)]
 struct FaultView<'a> {
     file: &'a str,
@@ -52,7 +53,7 @@ struct FaultView<'a> {
     message: &'a str,
 }
 
-/// A thesis as programs read it.
+/// A thesis as JSON output.
 #[derive(Serialize)]
 struct ThesisView<'a> {
     slug: &'a ThesisSlug,
@@ -167,7 +168,7 @@ fn lint_files(home: &Path, args: &LintArgs, output: &Output) -> Result<Exit> {
 
 fn report(home: &Path, paths: &[PathBuf], now: Time) -> Result<Report> {
     let mut faults = Vec::new();
-    let rules = match load::load_without_theses(home).and_then(|bundle| Rulebook::compile(&bundle)) {
+    let rules = match rule_folder::load_without_theses(home).and_then(|bundle| Rulebook::compile(&bundle)) {
         Ok(rules) => Some(rules),
         Err(RulebookError { file, line, message }) => {
             let message = format!("{message}; until it loads no thesis is compared with the rules");
@@ -175,14 +176,14 @@ fn report(home: &Path, paths: &[PathBuf], now: Time) -> Result<Report> {
             None
         }
     };
-    let own = home.join(load::THESES);
-    let own_files = if own.exists() { load::thesis_files(&own)? } else { Vec::new() };
+    let own = home.join(rule_folder::THESES);
+    let own_files = if own.exists() { rule_folder::thesis_files(&own)? } else { Vec::new() };
     let linted = |file: &ThesisFile| {
         let text = file.text.as_ref().ok()?;
         let stem = file.path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
         Some(lint::lint(&file.shown, &stem, text, rules.as_ref(), now))
     };
-    // Whose slug it is: of all files of the home and all that were named, each once.
+    // Collect the files of each slug, from the home and the command line, each file once.
     let mut by_slug: BTreeMap<ThesisSlug, BTreeMap<PathBuf, String>> = BTreeMap::new();
     let mut owns = |file: &ThesisFile, linted: &Linted| {
         if let Some((slug, _)) = &linted.slug {
@@ -196,7 +197,7 @@ fn report(home: &Path, paths: &[PathBuf], now: Time) -> Result<Report> {
         own_files.iter().for_each(|file| linted(file).iter().for_each(|linted| owns(file, linted)));
         let mut named = Vec::new();
         for path in paths {
-            named.extend(load::thesis_files(path)?);
+            named.extend(rule_folder::thesis_files(path)?);
         }
         named
     };

@@ -1,4 +1,4 @@
-//! `spoolgate watch`: decide requests as they come.
+//! `spoolgate watch`: decides requests as they come.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Result, bail};
-use spoolgate::home::Home;
-use spoolgate::host::doctor;
-use spoolgate::host::sandbox::{Boxed, Keep, SandboxError};
-use spoolgate::host::socket::{Limits, Socket, SocketError};
-use spoolgate::spool::watch::Hints;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::Home;
+use spoolgate_host::doctor;
+use spoolgate_host::sandbox::{Boxed, Keep, SandboxError};
+use spoolgate_host::socket::{Limits, Socket, SocketError};
+use spoolgate_host::spool::watch::Hints;
+use spoolgate_wire::code::Exit;
 
 use super::output::{Output, plain_json};
 use super::run as drain;
@@ -22,33 +22,36 @@ use super::run as drain;
     after_help = "Examples:\n  spoolgate watch\n  spoolgate watch --socket gate.sock\n  spoolgate watch --sandbox require --allow-write /var/mail/gate\n  spoolgate --home /srv/gate --format json watch | jq -c 'select(.status != \"success\")'\n\nSIGTERM and SIGINT stop it between two batches, SIGHUP has it take changed rule files at once. Exit code 7: another gate is running over this home."
 )]
 pub struct Args {
-    /// Watch a home on a network file system all the same, by looking once a second.
+    /// Watch a home on a network file system anyway, by looking once per second.
     #[arg(long)]
     allow_remote_fs: bool,
-    /// Take requests as frames through this Unix socket too; it is made, and removed at the end.
+    /// Take requests as frames on this Unix socket too; it is created, and removed at the end.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Give up the rest of the file system after the start: where that can be had, by all means, or not at all.
+    /// Give up access to the rest of the file system after the start: if the kernel supports it, in
+    /// any case, or not at all.
     #[arg(long, value_enum, default_value = "auto")]
     sandbox: Sandbox,
-    /// A folder or file that programs of the rules read, which the sandbox is to leave; may be given again.
+    /// A folder or file that programs of the rules read, to be kept accessible in the sandbox; may
+    /// be repeated.
     #[arg(long, value_name = "PATH")]
     allow_read: Vec<PathBuf>,
-    /// A folder that programs of the rules write to, which the sandbox is to leave; may be given again.
+    /// A folder that programs of the rules write to, to be kept accessible in the sandbox; may be
+    /// repeated.
     #[arg(long, value_name = "DIR")]
     allow_write: Vec<PathBuf>,
     #[command(flatten)]
     batches: drain::Batches,
 }
 
-/// How far the watcher insists on its sandbox.
+/// Whether the watcher uses and needs a sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Sandbox {
-    /// Where the kernel has one.
+    /// Use one if the kernel supports it.
     Auto,
-    /// No start without.
+    /// Do not start without one.
     Require,
-    /// None.
+    /// Use none.
     Off,
 }
 
@@ -74,7 +77,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         }
         bound => bound.transpose()?,
     };
-    // Before any thread is started: each would keep what this one gives up.
+    // Before any thread is started, because a running thread would keep its access.
     let told = give_up_the_rest(&mut open, args, output)?;
     let mut hints = Hints::start();
     if let (Some(mut socket), Some(path)) = (socket, &args.socket) {
@@ -88,7 +91,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     told.iter().for_each(|told| output.remark(told));
     let mut printing = Ok(());
     open.watch(&mut hints, &stop, &mut |outcomes| {
-        // The gate goes on without whoever read its output.
+        // The gate continues even if the reader of its output is gone.
         if printing.is_ok() {
             printing = drain::report(output, outcomes);
         }
@@ -96,7 +99,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// Enters the sandbox as far as is asked for, and returns what is to be said of it.
+/// Enters the sandbox as requested, and returns the remarks to print.
 fn give_up_the_rest(open: &mut Home, args: &Args, output: &Output) -> Result<Vec<String>> {
     let insist = match args.sandbox {
         Sandbox::Off if args.allow_read.is_empty() && args.allow_write.is_empty() => return Ok(Vec::new()),
@@ -128,7 +131,7 @@ fn sandbox_as_json(boxed: &Boxed) -> String {
     let told = serde_json::json!({"sandbox": {
         "on": true, "abi": boxed.abi, "writes": boxed.written, "reads": boxed.read, "not_taken": boxed.not_taken,
     }});
-    // What is left to a remark to escape, it would escape as no JSON does.
+    // Escape here as JSON does: a remark would escape in its own way and break the JSON.
     plain_json(&told.to_string())
 }
 

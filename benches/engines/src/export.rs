@@ -1,9 +1,9 @@
 //! Policies for other engines, made from the compiled rules.
 
-use spoolgate::rules::rule::field::Missing;
-use spoolgate::rules::rule::ranges::{End, Range};
-use spoolgate::rules::rule::{Condition, Guard, Members, Program, Reading, Test};
-use spoolgate::wire::amount::Amount;
+use spoolgate_rules::rule::field::Missing;
+use spoolgate_rules::rule::ranges::{End, Range};
+use spoolgate_rules::rule::{Condition, Guard, Members, Program, Reading, Test};
+use spoolgate_wire::amount::Amount;
 
 use crate::Result;
 
@@ -22,7 +22,7 @@ type Ways = Vec<Vec<String>>;
 fn name_of(reading: &Reading) -> Result<(&'static str, bool, bool)> {
     match reading {
         Reading::Field(field) => {
-            let is_decimal = field.kind == spoolgate::rules::rule::field::Kind::Number;
+            let is_decimal = field.kind == spoolgate_rules::rule::field::Kind::Number;
             Ok((field.name, !is_decimal, field.missing == Missing::Absent))
         }
         other => Err(format!("`{other}` is not exported").into()),

@@ -1,9 +1,9 @@
 //! What gets lost on the way to other engines, case by case: one rule each, and a request that must be refused.
 
 use cedar_policy::Decision;
-use spoolgate::rules::rule::{Around, Entries, Fact, Then};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::time::Time;
+use spoolgate_rules::rule::{Around, Entries, Fact, Then};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::time::Time;
 
 use crate::engine::cedar::Cedar;
 use crate::engine::cel::Cel;

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use spoolgate::rules::rule::Program;
+use spoolgate_rules::rule::Program;
 use spoolgate_engines::engine::Engine;
 use spoolgate_engines::engine::cedar::Cedar;
 use spoolgate_engines::engine::cel::Cel;

@@ -1,6 +1,6 @@
 //! Random orders with what is known of each, the same on every run.
 
-use spoolgate::rules::rule::field::{Id, WEEKDAYS};
+use spoolgate_rules::rule::field::{Id, WEEKDAYS};
 
 use crate::request::{Exact, Plain};
 

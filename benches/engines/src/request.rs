@@ -1,6 +1,6 @@
 //! What an engine is told of one request: names by their room, and values that are not yet any engine's own.
 
-use spoolgate::wire::amount::Amount;
+use spoolgate_wire::amount::Amount;
 
 /// A decimal number, exactly and as the others hold it.
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The twenty rules, as a trading desk would write them.
 
-use spoolgate::rules::rule::{Guard, Program, RuleSet};
+use spoolgate_rules::rule::{Guard, Program, RuleSet};
 
 use crate::Result;
 

@@ -1,32 +1,32 @@
-//! `audit accept-rollback`: going on with an older copy of the ledger.
+//! `audit accept-rollback`: continues with an older copy of the ledger.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use spoolgate::home::Home;
-use spoolgate::home::read::real_seams;
-use spoolgate::home::rollback::Given;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_home::rollback::Given;
+use spoolgate_wire::code::Exit;
 
 use super::receipts;
 use crate::cli::handover::Person;
 use crate::cli::output::Output;
 
-/// What is given up, by whom, and why.
+/// Which head is given up, by whom, and why.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The head that is given up: a checkpoint or receipt that is not on the ledger any more, or `state` for the one
-    /// that state/state.db remembers.
+    /// The head that is given up: a checkpoint or receipt that is no longer on the ledger, or
+    /// `state` for the head that state/state.db remembers.
     #[arg(long, value_name = "FILE|state")]
     head: PathBuf,
-    /// Why; it stands in the ledger.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
     by: Person,
 }
 
-/// Accepts it.
+/// Accepts the rollback.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let given = if args.head == Path::new("state") {
         Given::State

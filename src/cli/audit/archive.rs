@@ -1,18 +1,18 @@
-//! `audit archive`: closed segments compressed.
+//! `audit archive`: compresses closed segments.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::home::HomeError;
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::archive::{self, Archived};
-use spoolgate::ledger::{recover, segment};
-use spoolgate::wire::code::Exit;
+use spoolgate_home::HomeError;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::archive::{self, Archived};
+use spoolgate_ledger::{recover, segment};
+use spoolgate_wire::code::Exit;
 
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 
-/// Which segments.
+/// Which segments to compress.
 #[derive(clap::Args)]
 pub struct Args {
     /// Leave the newest N closed segments as they are.
@@ -71,7 +71,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// How many times smaller, two decimals.
+/// Formats the compression ratio with two decimals.
 fn ratio(bytes: u64, packed: u64) -> String {
     let hundredths = bytes.saturating_mul(100).checked_div(packed).unwrap_or(100);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)

@@ -1,27 +1,27 @@
-//! `audit check-proof`: what a receipt proves, offline.
+//! `audit check-proof`: checks offline what a receipt proves.
 
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use spoolgate::ledger::note::VerifierKey;
-use spoolgate::ledger::proof::{PROOF_BYTES_MAX, Receipt};
-use spoolgate::wire::code::Exit;
+use spoolgate_ledger::note::VerifierKey;
+use spoolgate_ledger::proof::{PROOF_BYTES_MAX, Receipt};
+use spoolgate_wire::code::Exit;
 
 use super::receipts::{read_file, refuse, said};
 use crate::cli::output::{Output, short};
 
-/// Which receipt, of which log.
+/// Which receipt, and of which log.
 #[derive(clap::Args)]
 pub struct Args {
     /// The receipt; `-` for standard input.
     file: PathBuf,
-    /// The log's verifier key, noted when it was shown to you by its owner.
+    /// The log's verifier key, noted when its owner showed it to you.
     #[arg(long, value_name = "VKEY")]
     key: String,
 }
 
-/// What was proved.
+/// What the receipt proves.
 #[derive(Serialize)]
 struct Shown<'a> {
     ok: bool,

@@ -1,20 +1,20 @@
-//! `audit checkpoint`: the newest head, once it was seen to lie on the log.
+//! `audit checkpoint`: prints the newest head after checking that it lies on the log.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::code::Exit;
 
 use super::receipts::{hand_over, open_folder, open_prover, told};
 use crate::cli::output::Output;
 
-/// Of which log.
+/// Which log, and where to write.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where the checkpoint is written; absent: standard output.
+    /// The file to write the checkpoint to; default: standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

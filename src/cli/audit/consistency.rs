@@ -1,37 +1,39 @@
-//! `audit consistency`: that a later head holds an earlier one, proved from the log or checked offline.
+//! `audit consistency`: proves from the log, or checks offline, that a later head extends an
+//! earlier one.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use spoolgate::ledger::note::{self, Checkpoint, NoteError, VerifierKey};
-use spoolgate::ledger::proof::{self, Extension, PROOF_BYTES_MAX, ProofError};
-use spoolgate::wire::code::Exit;
+use spoolgate_ledger::note::{self, Checkpoint, NoteError, VerifierKey};
+use spoolgate_ledger::proof::{self, Extension, PROOF_BYTES_MAX, ProofError};
+use spoolgate_wire::code::Exit;
 
 use super::receipts::{hand_over, open_folder, open_prover, read_file, read_head, read_note, refuse, told};
 use crate::cli::output::Output;
 
-/// Which heads.
+/// Which heads to compare.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The earlier checkpoint, noted then.
+    /// The earlier checkpoint, noted at that time.
     old: PathBuf,
-    /// The later one; absent: the newest of the log, or the one in the proof.
+    /// The later checkpoint; default: the newest of the log, or the one in the proof.
     new: Option<PathBuf>,
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     #[arg(long, value_name = "DIR", conflicts_with = "check")]
     dir: Option<PathBuf>,
-    /// Where the proof is written; absent: standard output.
+    /// The file to write the proof to; default: standard output.
     #[arg(long, value_name = "FILE", conflicts_with = "check")]
     out: Option<PathBuf>,
-    /// Check this proof offline and make none; `-` for standard input.
+    /// Check this proof offline instead of making one; `-` for standard input.
     #[arg(long, value_name = "PROOF", requires = "key")]
     check: Option<PathBuf>,
-    /// The log's verifier key, for --check; once more for the later head where keys were rotated in between.
+    /// The log's verifier key, for --check. Give the later head's key as well if keys were rotated
+    /// in between.
     #[arg(long, value_name = "VKEY", requires = "check")]
     key: Vec<String>,
 }
 
-/// Makes the proof, or checks one.
+/// Makes a proof, or checks one.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     if let Some(proof) = &args.check {
         let keys: Vec<VerifierKey> =
@@ -61,7 +63,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// What one of the keys gives, or what is wrong with it under the last one.
+/// Opens something under the first key that fits; if none does, returns the error of the last key.
 fn by_any<T>(
     keys: &[VerifierKey],
     open: impl Fn(&VerifierKey) -> Result<T, ProofError>,
@@ -73,7 +75,7 @@ fn by_any<T>(
     let mut opened = Err(ProofError::Checkpoint(NoteError::NoKnownSignature));
     for key in keys {
         opened = open(key);
-        // Only what another key signed may be tried with another key.
+        // Try another key only if the signature is by an unknown key.
         if !opened.as_ref().is_err_and(unknown) {
             break;
         }
@@ -81,7 +83,7 @@ fn by_any<T>(
     opened
 }
 
-/// The two heads, if the proof joins them.
+/// Returns the two heads if the proof joins them.
 fn check(
     args: &Args,
     proof: &Path,
@@ -102,7 +104,7 @@ fn check(
         Some(Ok(new)) => Some(new),
         None => None,
     };
-    // Two heads of one size need no proof to be seen as a fork.
+    // Two heads of the same size show a fork without any proof.
     if let Some(Err(error)) = given.as_ref().map(|new| proof::check_order(&old, new)) {
         return Ok(Err(error));
     }

@@ -1,12 +1,12 @@
-//! `audit disclose`: the disclosures of a line's sealed fields, so that whoever holds the line or its receipt can check
-//! what stood there.
+//! `audit disclose`: prints the disclosures of a line's sealed fields, so that an auditor who has
+//! the line or its receipt can check their content.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::home::read;
-use spoolgate::home::sealed::{Standing, disclosure, text_of};
-use spoolgate::wire::code::Exit;
+use spoolgate_home::read;
+use spoolgate_home::sealed::{Standing, disclosure, text_of};
+use spoolgate_wire::code::Exit;
 
 use crate::cli::output::Output;
 
@@ -15,25 +15,25 @@ use crate::cli::output::Output;
 pub struct Args {
     /// Number of the line.
     seq: u64,
-    /// JSON pointer of a sealed field; absent: all that belong to the payload.
+    /// JSON pointer of a sealed field; default: all fields of the payload.
     #[arg(long, value_name = "POINTER")]
     field: Vec<String>,
 }
 
-/// One disclosure, for programs.
+/// One disclosure, as JSON output.
 #[derive(serde::Serialize)]
 struct Disclosed {
     field: String,
     sd: String,
-    /// As in RFC 9901: its SHA-256, base64url, is `sd`.
+    /// Disclosure as in RFC 9901: its SHA-256, in base64url, is `sd`.
     disclosure: Option<String>,
 }
 
-/// Prints them, one a line.
+/// Prints the disclosures, one per line.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = read::real_seams(home)?;
     let view = read::read(home, &seams)?;
-    let Some(spoolgate::gate::Record::Decision(decision)) = view.record(args.seq)? else {
+    let Some(spoolgate_gate::Record::Decision(decision)) = view.record(args.seq)? else {
         bail!("line {} is no decision; only requests have sealed fields", args.seq)
     };
     if decision.sealed.is_empty() {

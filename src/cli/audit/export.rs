@@ -1,4 +1,4 @@
-//! `audit export`: lines for other programs, as CSV or as they stand.
+//! `audit export`: writes lines for other programs, as CSV or unchanged.
 
 use std::fs;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
-use spoolgate::home::HomeError;
-use spoolgate::home::query::Entry;
-use spoolgate::ledger::batches::Line;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::HomeError;
+use spoolgate_ledger::batches::Line;
+use spoolgate_replay::query::Entry;
+use spoolgate_wire::code::Exit;
 
 use super::filter::{Filters, Place, tell_missing};
 use super::receipts::replaceable;
 use crate::cli::output::{self, Format, Output};
 use crate::cli::progress::Progress;
 
-/// Bytes that are gathered before they are written.
+/// Bytes that are gathered before a write.
 const GATHERED_BYTES: usize = 64 * 1024;
 
-/// Names of the columns, fixed: a new one comes last.
+/// Names of the columns. They are fixed: append new ones at the end.
 pub const HEADER: [&str; 18] = [
     "line",
     "time",
@@ -41,37 +41,37 @@ pub const HEADER: [&str; 18] = [
     "leaf",
 ];
 
-/// Which lines, of which ledger, and where to.
+/// Which lines, from which ledger, and where to write them.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     place: Place,
-    /// CSV with a header, or JSON lines as they stand in the ledger (`json` is the same).
+    /// CSV with a header, or JSON lines exactly as in the ledger (`json` is the same).
     #[arg(long, value_enum, value_name = "FORMAT", default_value = "csv", hide_possible_values = true,
         value_parser = clap::builder::EnumValueParser::<Format>::new())]
     format: Format,
-    /// Write to this file, whole or not at all; absent: to standard output.
+    /// Write to this file, as a whole or not at all; default: standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Replace the file if it is there.
+    /// Replace the file if it exists.
     #[arg(long, requires = "out")]
     force: bool,
-    /// Only so many of the newest.
+    /// Only this many of the newest lines.
     #[arg(short = 'n', long, value_name = "N")]
     recent: Option<usize>,
     #[command(flatten)]
     filters: Filters,
 }
 
-/// Where it goes.
+/// Where the export goes.
 enum Sink<'a> {
-    /// Standard output, with what was not written yet.
+    /// Standard output, with the bytes that are not written yet, and whether it is a terminal.
     Stdout(&'a Output, Vec<u8>, bool),
-    /// A file that is not there under its name yet.
+    /// A file that does not have its final name yet.
     File(Hidden),
 }
 
-/// A file under another name until it is whole.
+/// A file under a temporary name until it is complete.
 struct Hidden {
     file: BufWriter<fs::File>,
     path: PathBuf,
@@ -83,7 +83,7 @@ struct Hidden {
 impl Drop for Hidden {
     fn drop(&mut self) {
         if !self.done {
-            // What is half an export is of no use to anybody.
+            // Half an export is useless.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -152,13 +152,14 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether a person reads it, at a terminal that would obey what agents wrote.
+    /// Returns whether the output is a terminal, which would obey control characters that agents
+    /// wrote.
     fn is_terminal(&self) -> bool {
         matches!(self, Sink::Stdout(_, _, true))
     }
 }
 
-/// Writes the lines, the newest last.
+/// Writes the lines, newest last.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
     tell_missing(&books, output)?;
@@ -175,7 +176,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut lines: u64 = 0;
     books.find(&args.filters.filter(), args.recent, &mut |line| -> Result<()> {
         lines = lines.saturating_add(1);
-        // Lines on a terminal are progress enough.
+        // On a terminal the lines themselves show the progress.
         if !is_shown {
             progress.at(lines);
         }
@@ -193,14 +194,14 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// A line as a row of CSV (RFC 4180).
+/// Formats a line as a row of CSV (RFC 4180).
 fn row(line: &Line) -> Result<String> {
     let body = line.body();
     let entry = Entry::read(line, &body)?;
     let failed: Vec<&str> =
         entry.checks.iter().filter(|check| !check.passed).map(|check| check.name.as_ref()).collect();
     let message = entry.metadata.message.as_deref().or(entry.note.as_deref());
-    // Made by the gate, of digits and letters: numbers stay numbers.
+    // The gate makes these values from digits and letters: unquoted, so that numbers stay numbers.
     let own = |value: Option<String>| value.unwrap_or_default();
     let cells = [
         line.seq.to_string(),
@@ -225,13 +226,14 @@ fn row(line: &Line) -> Result<String> {
     Ok(format!("{}\r\n", cells.join(",")))
 }
 
-/// Whether a spreadsheet takes a cell that begins so for a formula; full-width forms are folded by some.
+/// Returns whether a spreadsheet reads a cell that begins with this character as a formula. Some
+/// fold full-width forms.
 fn begins_formula(c: char) -> bool {
     matches!(c, '=' | '+' | '-' | '@' | '\t' | '\r' | '＝' | '＋' | '－' | '＠')
 }
 
-/// A text that somebody may have chosen: quoted, without control characters, and no formula in a spreadsheet, whichever
-/// character that takes for the end of a cell.
+/// Quotes a text that an agent may have chosen, without control characters. The cell never starts a
+/// formula in a spreadsheet, whichever character the spreadsheet treats as a separator.
 fn text(value: Option<&str>) -> String {
     let Some(value) = value.filter(|value| !value.is_empty()) else { return String::new() };
     let mut cell = String::with_capacity(value.len().saturating_add(2));

@@ -1,4 +1,4 @@
-//! Which lines are meant: the flags that `query`, `export` and `tail` share.
+//! Flags that select lines, shared by `query`, `export` and `tail`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser as _;
-use spoolgate::home::query::{Books, Filter, Outcome};
-use spoolgate::home::read::real_seams;
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::wire::code::Code;
-use spoolgate::wire::ids::OrderId;
-use spoolgate::wire::time::Time;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_replay::query::{Books, Filter, Outcome};
+use spoolgate_wire::code::Code;
+use spoolgate_wire::ids::OrderId;
+use spoolgate_wire::time::Time;
 
 use crate::cli::output::Output;
 
@@ -44,15 +44,15 @@ const KINDS: [&str; 22] = [
 /// Where to read.
 #[derive(clap::Args)]
 pub struct Place {
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
-    /// Read the ledger alone, without the help of state/state.db.
+    /// Read only the ledger, without the index in state/state.db.
     #[arg(long)]
     no_index: bool,
 }
 
 impl Place {
-    /// The ledger there.
+    /// Opens the ledger.
     pub fn books(&self, home: &Path) -> Result<Books> {
         let books = match &self.dir {
             Some(dir) => {
@@ -66,15 +66,15 @@ impl Place {
         Ok(if self.no_index { books.without_index() } else { books })
     }
 
-    /// The folder that is read.
+    /// Returns the folder to read.
     pub fn folder(&self, home: &Path) -> PathBuf {
-        self.dir.clone().unwrap_or_else(|| home.join(spoolgate::ledger::segment::AUDIT_DIR))
+        self.dir.clone().unwrap_or_else(|| home.join(spoolgate_ledger::segment::AUDIT_DIR))
     }
 }
 
-/// Says what is not looked into: what was pruned, and what was cut off.
+/// Prints a remark about lines that cannot be searched: pruned ones, and a cut-off end.
 pub fn tell_missing(books: &Books, output: &Output) -> Result<()> {
-    // Where the end itself cannot be read, the search says so when it gets there.
+    // If the end cannot be read at all, the search reports it when it gets there.
     if let Ok(Some((known, here))) = books.cut() {
         output.remark(&format!(
             "`checkpoint` knows {known} lines, of which only {here} are here: the end was cut off, and none of it is \
@@ -101,7 +101,7 @@ fn code(text: &str) -> Result<Code, String> {
 #[derive(clap::Args)]
 #[command(next_help_heading = "Which lines")]
 pub struct Filters {
-    /// Of the request of this id, whoever sent it.
+    /// Of the request with this id, from any sender.
     #[arg(long, value_name = "ID")]
     request: Vec<String>,
     /// Recorded at this time or later (RFC 3339, UTC, with `Z`).
@@ -113,10 +113,10 @@ pub struct Filters {
     /// Of requests for this action: `order.submit`, or `order.*`.
     #[arg(long, value_name = "ACTION")]
     action: Vec<String>,
-    /// Of requests that this principal signed, or that claim so.
+    /// Of requests that this principal signed, or that name it as their source.
     #[arg(long, value_name = "NAME")]
     principal: Vec<String>,
-    /// How it came out, in the words of answers and lines; `rejected` is every refusal.
+    /// With this outcome, in the words of answers and lines; `rejected` is every refusal.
     #[arg(long, value_name = "WORD", ignore_case = true, value_parser = PossibleValuesParser::new(Outcome::ALL.map(Outcome::as_str)).map(|word| outcome(&word)))]
     verdict: Vec<Outcome>,
     /// With this code, such as RULE_VIOLATION.
@@ -134,25 +134,25 @@ pub struct Filters {
     /// About an order of this strategy.
     #[arg(long, value_name = "NAME")]
     strategy: Vec<String>,
-    /// About this order, or doing something to it, such as filling it.
+    /// About this order, or changing it, such as filling it.
     #[arg(long, value_name = "ORDER", value_parser = OrderId::parse)]
     order: Vec<OrderId>,
     /// Of this kind.
     #[arg(long, value_name = "KIND", value_parser = PossibleValuesParser::new(KINDS))]
     kind: Vec<String>,
-    /// Also seals and other lines that the ledger writes for itself.
+    /// Also seals and other lines that the ledger writes about itself.
     #[arg(long)]
     all: bool,
 }
 
-/// Clap hands on none but these words.
+/// Parses an outcome; clap passes only valid words.
 fn outcome(word: &str) -> Outcome {
     let found = Outcome::ALL.into_iter().find(|outcome| outcome.as_str().eq_ignore_ascii_case(word));
     found.unwrap_or(Outcome::Success)
 }
 
 impl Filters {
-    /// The filter that they are.
+    /// Builds the filter from the flags.
     pub fn filter(&self) -> Filter {
         Filter {
             request_ids: self.request.clone(),

@@ -1,18 +1,18 @@
-//! The lines of a request, or of a number, as commands read them.
+//! The lines of a request or with a number, as several commands read them.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::gate::Record;
-use spoolgate::home::HomeError;
-use spoolgate::home::query::{Books, Filter};
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::batches::Line;
+use spoolgate_gate::Record;
+use spoolgate_home::HomeError;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::batches::Line;
+use spoolgate_replay::query::{Books, Filter};
 
-/// Lines that a request of this id, or of this number, is in.
+/// Returns the lines of the request with this id, or the line with this number.
 ///
 /// # Errors
-/// Also where there is none and contents were pruned.
+/// Fails as well if nothing is found and contents were pruned, because the line may be among them.
 pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     let books = Books::of_home(home, &real_seams(home)?)?;
     let mut found: Vec<Line> = Vec::new();
@@ -38,7 +38,7 @@ pub fn lines(home: &Path, id: &str) -> Result<Vec<Line>> {
     Ok(found)
 }
 
-/// The same as records; the ledger's own lines have none.
+/// Returns the same lines as records, without the lines that the ledger writes about itself.
 pub fn records(home: &Path, id: &str) -> Result<Vec<(u64, Record)>> {
     let mut found = Vec::new();
     for line in lines(home, id)? {

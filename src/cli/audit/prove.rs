@@ -1,39 +1,39 @@
-//! `audit prove`: the receipt of a line.
+//! `audit prove`: makes the receipt of a line.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::ledger::proof::Receipt;
-use spoolgate::ledger::prove::{ProveError, Prover};
-use spoolgate::ledger::{LedgerError, line};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::RequestId;
+use spoolgate_ledger::proof::Receipt;
+use spoolgate_ledger::prove::{ProveError, Prover};
+use spoolgate_ledger::{LedgerError, line};
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::RequestId;
 
 use super::receipts::{self, hand_over, open_folder, open_prover, said, told};
 use crate::cli::output::{Output, plain};
 
-/// Which line, under which head.
+/// Which line, and under which head.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of the line (an answer's auditRef), or id of a request.
     what: String,
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Where the receipt is written; absent: standard output.
+    /// The file to write the receipt to; default: standard output.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// An older checkpoint to prove the line under; absent: the newest.
+    /// An older checkpoint to prove the line under; default: the newest.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
-    /// The line itself, from a copy, where the content of its segment was pruned.
+    /// A file with the line itself, from a copy, if the content of its segment was pruned.
     #[arg(long, value_name = "FILE")]
     line: Option<PathBuf>,
 }
 
-/// The line that is meant.
+/// Finds the line with this number, or the line of this request.
 fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     if let Ok(seq) = what.parse() {
         return Ok(seq);
@@ -45,7 +45,7 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
         )
     };
     let id = RequestId::parse(what).map_err(|_| nothing())?;
-    // Within a string it would be written otherwise.
+    // Inside a JSON string the quotes would be escaped, so this matches only a member.
     let wanted = format!("\"request_id\":\"{id}\"");
     let finder = memchr::memmem::Finder::new(&wanted);
     let mut found = Vec::new();
@@ -57,7 +57,7 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
         }
     });
     match looked {
-        // What is found is found, whatever else was pruned.
+        // Lines that were found stay found, even if others were pruned.
         Err(LedgerError::Pruned(_)) if !found.is_empty() => {}
         other => other.map_err(|error| told(error.into()))?,
     }
@@ -71,11 +71,11 @@ fn find(prover: &Prover<'_>, what: &str, size: u64) -> Result<u64> {
     }
 }
 
-/// Time between two looks for a newer checkpoint.
+/// Time between two checks for a newer checkpoint.
 const LOOK: Duration = Duration::from_millis(2);
 
-/// Writes the receipt of the line that answers a request, once a checkpoint is over it, and says so. The answer stands
-/// whatever comes of this.
+/// Writes the receipt of the line that answers a request as soon as a checkpoint covers it, and
+/// reports it. The answer stands even if this fails.
 pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, output: &Output) -> Exit {
     let written = receipt_of_answer(home, seq, deadline).and_then(|receipt| {
         receipts::write_file(file, &receipt.text())?;
@@ -95,7 +95,8 @@ pub fn write_receipt(home: &Path, seq: &str, file: &Path, deadline: Instant, out
     Exit::Storage
 }
 
-/// The checkpoint is published after the answers: it can be a batch behind.
+/// Makes the receipt of an answer. The checkpoint is published after the answers and can be a batch
+/// behind, so this waits for it.
 fn receipt_of_answer(home: &Path, seq: &str, deadline: Instant) -> Result<Receipt> {
     let seq: u64 = seq.parse().context("the answer's auditRef")?;
     let disk = open_folder(home, None)?;

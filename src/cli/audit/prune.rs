@@ -1,16 +1,17 @@
-//! `audit prune`: contents of archived segments leave the home, what proofs need stays.
+//! `audit prune`: removes the contents of archived segments from the home, and keeps what proofs
+//! need.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use spoolgate::home::Home;
-use spoolgate::home::pruning::UpTo;
-use spoolgate::home::read::real_seams;
-use spoolgate::host::disk::Disk;
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::ledger::segment;
-use spoolgate::ledger::verify::Options;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::Home;
+use spoolgate_home::pruning::UpTo;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::disk::Disk;
+use spoolgate_ledger::segment;
+use spoolgate_ledger::verify::Options;
+use spoolgate_wire::code::Exit;
 
 use super::verify::{print_report, verify_folder};
 use crate::cli::output::Output;
@@ -28,10 +29,10 @@ pub struct Args {
     /// The folder that the archives were copied to. Each copy must unpack to the same bytes.
     #[arg(long, value_name = "DIR", required_unless_present = "no_copy")]
     copied_to: Option<PathBuf>,
-    /// There are no copies, or not where they can be read: what is pruned may be gone for ever.
+    /// There are no copies, or they cannot be read here: the contents may be lost for ever.
     #[arg(long, conflicts_with = "copied_to")]
     no_copy: bool,
-    /// Do it; without this, everything is checked and nothing removed.
+    /// Prune. Without this, everything is checked and nothing is removed.
     #[arg(long)]
     yes: bool,
 }
@@ -46,7 +47,7 @@ fn segment_number(text: &str) -> Result<u32, String> {
 /// Prunes segments.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
-    // Seals too, and the segments that stay: they vouch for what is about to go.
+    // Verify the seals and the remaining segments too: they vouch for what is about to be removed.
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let report =
         verify_folder(&home.join(segment::AUDIT_DIR), &Options { threads, ..Options::default() }, output)?;

@@ -1,30 +1,30 @@
-//! `audit query`: lines by what they say.
+//! `audit query`: searches lines by their content.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::code::Exit;
 
 use super::filter::{Filters, Place, tell_missing};
 use super::row::{Color, Rows};
 use crate::cli::output::Output;
 
-/// Which lines, and of which ledger.
+/// Which lines, and from which ledger.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     place: Place,
-    /// Only so many of the newest.
+    /// Only this many of the newest lines.
     #[arg(short = 'n', long, value_name = "N")]
     recent: Option<usize>,
     #[command(flatten)]
     filters: Filters,
-    /// Whether to colour how it came out.
+    /// Whether to colour the outcome.
     #[arg(long, value_enum, default_value_t)]
     color: Color,
 }
 
-/// Prints the lines, the newest last.
+/// Prints the lines, newest last.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let books = args.place.books(home)?;
     tell_missing(&books, output)?;

@@ -1,4 +1,5 @@
-//! What the commands about proofs share: the folder, files of strangers, files for strangers.
+//! What the commands about proofs share: opening the folder, and reading and writing proof files
+//! that come from or go to others.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -6,15 +7,15 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use spoolgate::gate::Record;
-use spoolgate::home::HomeError;
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::ledger::line::Line;
-use spoolgate::ledger::note::NOTE_BYTES_MAX;
-use spoolgate::ledger::proof::PROOF_BYTES_MAX;
-use spoolgate::ledger::prove::{Head, ProveError, Prover};
-use spoolgate::ledger::segment;
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::Record;
+use spoolgate_home::HomeError;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::line::Line;
+use spoolgate_ledger::note::NOTE_BYTES_MAX;
+use spoolgate_ledger::proof::PROOF_BYTES_MAX;
+use spoolgate_ledger::prove::{Head, ProveError, Prover};
+use spoolgate_ledger::segment;
+use spoolgate_wire::code::Exit;
 
 use crate::cli::output::{Output, plain};
 
@@ -32,12 +33,12 @@ pub fn open_folder(home: &Path, dir: Option<&Path>) -> Result<RealDisk> {
     })
 }
 
-/// Opens what makes proofs.
+/// Opens the prover.
 pub fn open_prover(disk: &RealDisk) -> Result<Prover<'_>> {
     Prover::open(disk, Path::new("")).map_err(told)
 }
 
-/// As the command line ends with it: what is wrong with a ledger has an exit code of its own.
+/// Turns an error into the command line's: a damaged ledger has its own exit code.
 pub fn told(error: ProveError) -> anyhow::Error {
     match error {
         ProveError::Ledger(error) => HomeError::Ledger(error).into(),
@@ -56,7 +57,7 @@ pub fn told(error: ProveError) -> anyhow::Error {
     }
 }
 
-/// Reads a file of anybody's making, or standard input: at most `limit` bytes of a regular file.
+/// Reads an untrusted file or standard input: at most `limit` bytes of a regular file.
 pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
     let shown = || format!("file `{}`", path.display());
     let mut bytes = Vec::new();
@@ -64,7 +65,7 @@ pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
     if path == Path::new("-") {
         std::io::stdin().take(cap).read_to_end(&mut bytes).context("standard input")?;
     } else {
-        // Without NONBLOCK a FIFO would block for ever.
+        // Without NONBLOCK, opening a FIFO would block for ever.
         let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or(0);
         let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).with_context(shown)?;
         if !file.metadata().with_context(shown)?.is_file() {
@@ -78,24 +79,25 @@ pub fn read_file(path: &Path, limit: usize) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a checkpoint that the log must have signed.
+/// Reads a checkpoint, which must be signed by the log.
 pub fn read_head(prover: &Prover<'_>, path: &Path) -> Result<Head> {
     prover.head(&read_note(path)?).map_err(told)
 }
 
-/// The text of a checkpoint file.
+/// Reads the text of a checkpoint file.
 pub fn read_note(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path, NOTE_BYTES_MAX)?)
         .map_err(|_| anyhow!(HomeError::Record(format!("`{}` is not text", path.display()))))
 }
 
-/// The text of a checkpoint or receipt that somebody noted.
+/// Reads the text of a checkpoint or receipt that was noted earlier.
 pub fn read_noted(path: &Path) -> Result<String> {
     String::from_utf8(read_file(path, PROOF_BYTES_MAX)?)
         .with_context(|| format!("head `{}` is neither checkpoint nor receipt", path.display()))
 }
 
-/// Refuses a path where something else than a file is, such as a device: to take its place would break it.
+/// Refuses a path that is not a regular file or a link, such as a device, because replacing it
+/// would break it.
 pub fn replaceable(path: &Path) -> Result<()> {
     if path.symlink_metadata().is_ok_and(|there| !there.is_file() && !there.is_symlink()) {
         bail!("`{}` is not a regular file; name another with --out", path.display());
@@ -103,11 +105,11 @@ pub fn replaceable(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file that is there as a whole or not at all.
+/// Writes a file as a whole or not at all.
 pub fn write_file(path: &Path, text: &str) -> Result<()> {
     let fail = |source| HomeError::disk(path, source);
     replaceable(path)?;
-    let hidden = path.with_file_name(format!(".{}.tmp", spoolgate::agent::random_name()?));
+    let hidden = path.with_file_name(format!(".{}.tmp", spoolgate_client::random_name()?));
     let written = fs::File::create_new(&hidden)
         .and_then(|mut file| {
             file.write_all(text.as_bytes())?;
@@ -115,37 +117,37 @@ pub fn write_file(path: &Path, text: &str) -> Result<()> {
         })
         .and_then(|()| fs::rename(&hidden, path));
     if written.is_err() {
-        // Half a file is of no use to anybody.
+        // Half a file is useless.
         let _ = fs::remove_file(&hidden);
     }
     Ok(written.map_err(fail)?)
 }
 
-/// Gives a proof to whoever asked: into a file, or on standard output.
+/// Writes a proof to a file, or to standard output.
 pub fn hand_over(text: &str, out: Option<&PathBuf>, told: &str, output: &Output) -> Result<()> {
     if let Some(path) = out {
         write_file(path, text)?;
         output.remark(&format!("{told}, written to {}", path.display()));
         return Ok(());
     }
-    // Signature lines of strangers can hold what a terminal obeys, and must not be changed.
+    // Foreign signature lines may contain control characters, and must not be changed.
     if text.split('\n').any(|line| plain(line) != line) {
         bail!("the proof holds characters that are not for terminals; name a file with --out");
     }
     output.raw(text.as_bytes())
 }
 
-/// What a line says of a request: id, action, outcome.
+/// What a line contains about a request.
 pub struct Said {
     /// Id of the request.
     pub request_id: Option<String>,
-    /// What was asked.
+    /// The action of the request.
     pub action: Option<String>,
-    /// What came of it, and why not.
+    /// The outcome, and the reason for it.
     pub outcome: Option<String>,
 }
 
-/// What a line says, as far as this program knows its kind.
+/// Reads a line, as far as this program knows its kind.
 pub fn said(line: &Line<'_>) -> Said {
     let Ok(Some(Record::Decision(decision))) = Record::parse(line.kind, &line.body()) else {
         return Said { request_id: None, action: None, outcome: None };
@@ -164,7 +166,7 @@ pub fn said(line: &Line<'_>) -> Said {
     Said { request_id: decision.request_id, action: decision.action, outcome: Some(outcome) }
 }
 
-/// Says that what was to be checked does not hold.
+/// Reports that a check failed.
 pub fn refuse(why: &str, output: &Output) -> Result<Exit> {
     if output.is_json() {
         output.json(&serde_json::json!({"ok": false, "problem": why}))?;

@@ -1,13 +1,14 @@
-//! `audit redact`: sealed fields of a request are deleted for good. A person at the gate's own machine does it.
+//! `audit redact`: deletes sealed fields of a request for good. Only a person on the gate's own
+//! machine can do it.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use spoolgate::home::redact::{Asked, Plan, RedactError, user};
-use spoolgate::home::sealed::is_of_payload;
-use spoolgate::home::{Home, HomeError, read};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::RequestId;
+use spoolgate_home::redact::{Asked, Plan, RedactError, user};
+use spoolgate_home::sealed::is_of_payload;
+use spoolgate_home::{Home, HomeError, read};
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::RequestId;
 
 use crate::cli::output::{self, Output};
 
@@ -16,28 +17,28 @@ use crate::cli::output::{self, Output};
 pub struct Args {
     /// Number of the request's ledger line, or its id.
     request: String,
-    /// JSON pointer of a sealed field, such as /artifacts/diff_content; absent: all of them.
+    /// JSON pointer of a sealed field, such as /artifacts/diff_content; default: all of them.
     #[arg(long, value_name = "POINTER")]
     field: Vec<String>,
-    /// Why; stands in the ledger for ever.
+    /// The reason; it stays in the ledger for ever.
     #[arg(long)]
     reason: String,
-    /// Do it. Without this it is only told what would be done.
+    /// Redact. Without this, the command only prints what it would do.
     #[arg(long)]
     yes: bool,
 }
 
-/// What was done, for programs.
+/// The result, as JSON output.
 #[derive(serde::Serialize)]
 struct Told<'a> {
     is_done: bool,
     lines: Vec<u64>,
     fields: Vec<&'a str>,
-    /// The line that redacted them before.
+    /// The earlier line that already redacted them.
     before: Option<u64>,
 }
 
-/// Redacts.
+/// Redacts the fields.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut opened = match Home::open_briefly(home, read::real_seams(home)?) {
         Err(HomeError::Busy(_)) => {

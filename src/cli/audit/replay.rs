@@ -1,15 +1,15 @@
-//! `audit replay`: the table of what became of every line, and the first that differs.
+//! `audit replay`: prints how many lines replay to the same bytes, and the first that differs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use spoolgate::home::HomeError;
-use spoolgate::home::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::ledger::segment;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::HomeError;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::segment;
+use spoolgate_replay::replay::{AnswerFiles, AnswersReport, Class, Difference, Options, Report, replay};
+use spoolgate_wire::code::Exit;
 use walkdir::WalkDir;
 
 use crate::cli::output::{self, Output};
@@ -18,20 +18,20 @@ use crate::cli::progress::{Progress, log_bytes};
 /// What to replay, and how.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
-    /// How many threads; absent: one a core, at most 8. The outcome is the same with any number.
+    /// How many threads; default: one per core, at most 8. The result is the same with any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
-    /// A folder of answers, as spool/out: each file must be what its line answers.
+    /// A folder of answers such as spool/out: each file must be the answer in its line.
     #[arg(long, value_name = "DIR")]
     answers: Option<PathBuf>,
 }
 
-/// Most threads unasked.
+/// Maximum number of threads by default.
 const THREADS_DEFAULT_MAX: usize = 8;
 
-/// Runs it.
+/// Runs the replay.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let disk = RealDisk::open(&dir).with_context(|| {

@@ -1,26 +1,26 @@
-//! `audit rotate`: the log's own keys handed over to new ones.
+//! `audit rotate`: hands the log's own keys over to new ones.
 
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate::home::Home;
-use spoolgate::home::read::real_seams;
-use spoolgate::wire::code::Exit;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_wire::code::Exit;
 
 use crate::cli::handover::Person;
 use crate::cli::output::{self, Output};
 
-/// Who, and why.
+/// Who rotates, and why.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Why; it stands in the ledger.
+    /// The reason; it is recorded in the ledger.
     #[arg(long)]
     reason: String,
     #[command(flatten)]
     by: Person,
 }
 
-/// Rotates.
+/// Rotates the keys.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let mut open = Home::open(home, real_seams(home)?)?;
     let rotated = open.rotate_keys(&args.by.person, &args.reason)?;

@@ -1,18 +1,19 @@
-//! A line of the ledger on a line of a terminal.
+//! Formats a line of the ledger as one row on a terminal.
 
 use std::io::IsTerminal;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use spoolgate::gate::record::{AskedFor, CheckRow, Decision, Event, Ruling, Status};
-use spoolgate::gate::{Change, Record};
-use spoolgate::ledger::batches::Line;
+use spoolgate_gate::record::{AskedFor, Decision, Event, Ruling, Status};
+use spoolgate_gate::{Change, Record};
+use spoolgate_ledger::batches::Line;
+use spoolgate_wire::checks::CheckRow;
 
 use crate::cli::output::{self, Output};
 
-/// Most characters of a message.
+/// Longest message, in characters.
 const WHY_CHARACTERS_MAX: usize = 160;
-/// Most characters of what agents may name as they like.
+/// Longest name chosen by an agent, in characters.
 const NAME_CHARACTERS_MAX: usize = 40;
 
 /// Whether to print colours.
@@ -27,13 +28,13 @@ pub enum Color {
     Never,
 }
 
-/// Prints rows as they come: nothing is kept until all are there.
+/// Prints rows one by one, without collecting them first.
 pub struct Rows<'a> {
     output: &'a Output,
     colored: bool,
 }
 
-/// What a row says.
+/// The columns of a row.
 struct Row {
     time: String,
     outcome: (&'static str, Tone),
@@ -43,7 +44,7 @@ struct Row {
     why: String,
 }
 
-/// What the colour of an outcome stands for.
+/// The meaning of an outcome's colour.
 #[derive(Clone, Copy)]
 enum Tone {
     Done,
@@ -53,7 +54,7 @@ enum Tone {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows on this output.
+    /// Creates rows for this output.
     pub fn new(output: &'a Output, color: Color) -> Rows<'a> {
         let colored = match color {
             Color::Always => true,
@@ -66,7 +67,7 @@ impl<'a> Rows<'a> {
         Rows { output, colored }
     }
 
-    /// What the columns are.
+    /// Prints the names of the columns.
     pub fn heading(&self) -> Result<()> {
         if self.output.is_json() {
             return Ok(());
@@ -82,7 +83,7 @@ impl<'a> Rows<'a> {
         self.output.line(&self.render("LINE", &row))
     }
 
-    /// A line: as it stands for programs, a row for people.
+    /// Prints a line: unchanged for programs, as a row for people.
     pub fn line(&self, line: &Line) -> Result<()> {
         if self.output.is_json() {
             return self.output.line(&line.text);
@@ -93,7 +94,7 @@ impl<'a> Rows<'a> {
     fn render(&self, seq: &str, row: &Row) -> String {
         let cell = |text: &str| output::plain(text);
         let (word, tone) = row.outcome;
-        // Padded before it is coloured: a terminal shows no width of what colours it.
+        // Pad before colouring: escape codes have no width on a terminal.
         let word = format!("{word:<12}");
         let color = match tone {
             Tone::Done => "32",
@@ -118,13 +119,13 @@ fn row_of(line: &Line) -> Row {
     match Record::parse(&line.kind, &line.body()) {
         Ok(Some(Record::Decision(decision))) => row_of_decision(&decision),
         Ok(Some(record)) => row_of_event(line, &record),
-        // The ledger's own lines, and what this version cannot read.
+        // Lines that the ledger writes about itself, and lines that this version cannot read.
         Ok(None) => told("", line, String::new(), String::new()),
         Err(error) => told("", line, String::new(), error),
     }
 }
 
-/// Kinds are few and known where a record is; others are named by what they are for.
+/// Builds a row without an outcome. If `what` is empty, the kind of the line is shown.
 fn told(time: &str, line: &Line, what: String, why: String) -> Row {
     let what = if what.is_empty() { line.kind.clone() } else { what };
     Row {
@@ -161,7 +162,7 @@ fn row_of_decision(decision: &Decision) -> Row {
     }
 }
 
-/// A text or number of the payload, as its sender wrote it: nothing of it is relied on.
+/// Returns a text or number of the payload exactly as the sender wrote it; it is shown only.
 fn sent(decision: &Decision, name: &str) -> Option<String> {
     let payload: serde_json::Value = serde_json::from_str(decision.payload.as_deref()?).ok()?;
     let text = match payload.get(name)? {
@@ -172,7 +173,7 @@ fn sent(decision: &Decision, name: &str) -> Option<String> {
     Some(output::short(&text, NAME_CHARACTERS_MAX))
 }
 
-/// The action, and of orders what they are.
+/// Describes the action, and for orders their details.
 fn what(decision: &Decision) -> String {
     let Some(action) = &decision.action else {
         return output::short(&format!("file {}", decision.file), WHY_CHARACTERS_MAX);
@@ -194,9 +195,9 @@ fn what(decision: &Decision) -> String {
     output::short(&words.join(" "), WHY_CHARACTERS_MAX)
 }
 
-/// A failed check with its value and its limit.
+/// Describes a failed check with its value and its limit.
 fn failed(check: &CheckRow) -> String {
-    let amount = |amount: Option<spoolgate::wire::amount::Amount>| amount.map(|a| a.normalized().to_string());
+    let amount = |amount: Option<spoolgate_wire::amount::Amount>| amount.map(|a| a.normalized().to_string());
     let unit = if check.unit == "bool" { "" } else { check.unit.as_ref() };
     match (amount(check.value), amount(check.limit)) {
         (Some(value), Some(limit)) if check.unit != "bool" => {
@@ -227,7 +228,7 @@ fn why(decision: &Decision) -> String {
     }
 }
 
-/// What is wrong with rule files, by an event that says so.
+/// Returns the fault of the rule files that an event records.
 fn fault_of(event: &Event) -> String {
     let fault = event.changes.iter().find_map(|change| match change {
         Change::RulebookFaulted { fault } => Some(fault.clone()),
@@ -236,7 +237,7 @@ fn fault_of(event: &Event) -> String {
     fault.unwrap_or_default()
 }
 
-/// A line that is about no request of somebody's.
+/// Formats a line that is not about a request.
 fn row_of_event(line: &Line, record: &Record) -> Row {
     let time = record.timestamp().to_string();
     let row = |who: &str, what: String, id: &str, why: String| Row {
@@ -295,15 +296,7 @@ fn row_of_event(line: &Line, record: &Record) -> Row {
         Record::Published(published) => {
             row("", format!("answers up to {} are durable", published.up_to), "", String::new())
         }
-        Record::Start(event)
-        | Record::Stop(event)
-        | Record::Rulebook(event)
-        | Record::Tick(event)
-        | Record::Halt(event)
-        | Record::ClockStep(event)
-        | Record::DeadMan(event)
-        | Record::Quota(event)
-        | Record::Proposal(event) => row("", event.note.clone(), "", fault_of(event)),
+        Record::Event(_, event) => row("", event.note.clone(), "", fault_of(event)),
         Record::Response(line) => Row {
             outcome: match line.status {
                 Status::Success => ("success", Tone::Done),

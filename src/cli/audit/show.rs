@@ -1,21 +1,21 @@
-//! `audit show`: whole lines, indented.
+//! `audit show`: prints whole lines, indented.
 
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use spoolgate::wire::code::Exit;
+use spoolgate_wire::code::Exit;
 
 use super::lines::lines;
 use crate::cli::output::{self, Output};
 
-/// Which line.
+/// Which line to show.
 #[derive(clap::Args)]
 pub struct Args {
     /// Number of the line (an answer's auditRef), or id of a request.
     what: String,
 }
 
-/// Valid JSON without white space, indented; keys stay in the order of the ledger.
+/// Indents valid JSON without white space; keys keep the order of the ledger.
 fn indented(text: &str) -> String {
     let mut out = String::with_capacity(text.len().saturating_mul(2));
     let mut depth = 0_usize;

@@ -1,4 +1,4 @@
-//! `audit tail`: the last lines, a row each, and with `-f` those that come.
+//! `audit tail`: prints the last lines, one row each, and with `-f` new ones as they come.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,33 +7,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use spoolgate::home::follow::Follower;
-use spoolgate::home::query::{Books, Filter};
-use spoolgate::ledger::batches::Line;
-use spoolgate::wire::code::Exit;
+use spoolgate_ledger::batches::Line;
+use spoolgate_replay::follow::Follower;
+use spoolgate_replay::query::{Books, Filter};
+use spoolgate_wire::code::Exit;
 
 use super::filter::{Filters, Place, tell_missing};
 use super::row::{Color, Rows};
 use crate::cli::output::Output;
 use crate::cli::run::stop_on_signals;
 
-/// How often a ledger that is followed is looked at, milliseconds: two calls of the system.
+/// How often a followed ledger is checked, in milliseconds. A check costs two system calls.
 const LOOK_EVERY_MS: i64 = 250;
 
-/// How many lines, and which.
+/// How many lines, and which ones.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
     place: Place,
-    /// How many.
+    /// How many lines to show.
     #[arg(short = 'n', long, default_value_t = 20)]
     lines: usize,
-    /// Go on with the lines that come, until stopped.
+    /// Continue with new lines until stopped.
     #[arg(short = 'f', long)]
     follow: bool,
     #[command(flatten)]
     filters: Filters,
-    /// Whether to colour how it came out.
+    /// Whether to colour the outcome.
     #[arg(long, value_enum, default_value_t)]
     color: Color,
 }
@@ -76,12 +76,12 @@ fn follow(home: &Path, args: &Args, filter: &Filter, rows: &Rows<'_>, output: &O
     Ok(())
 }
 
-/// The ledger, once there is one; none: it was stopped before.
+/// Waits until there is a ledger, and opens it. `None` if the command was stopped before.
 fn wait_for(home: &Path, args: &Args, stop: &Arc<AtomicBool>, output: &Output) -> Result<Option<Books>> {
     let folder = args.place.folder(home);
     let mut told = false;
-    // A ledger appears whole, so that its first file is there or is not.
-    while !spoolgate::ledger::segment::is_log(&folder) {
+    // A ledger is created as a whole: its first file exists or it does not.
+    while !spoolgate_ledger::segment::is_log(&folder) {
         if !told {
             output.remark(&format!("there is no ledger in `{}` yet; waiting for it", folder.display()));
             told = true;
@@ -93,10 +93,10 @@ fn wait_for(home: &Path, args: &Args, stop: &Arc<AtomicBool>, output: &Output) -
     args.place.books(home).map(Some)
 }
 
-/// Waits a little; says whether that was it: stopped, or nobody reads any more.
+/// Waits a little. Returns true if the command should end: it was stopped, or the reader is gone.
 fn rest(stop: &Arc<AtomicBool>) -> Result<bool> {
     let stdout = std::io::stdout();
-    // Nothing is asked for: what ends the wait early is that the other end of a pipe was closed.
+    // No event is requested: only the closed other end of a pipe ends the wait early.
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     let timeout = Timespec { tv_sec: 0, tv_nsec: LOOK_EVERY_MS * 1_000_000 };
     match poll(&mut fds, Some(&timeout)) {

@@ -1,29 +1,30 @@
-//! `audit verify`: the report for people.
+//! `audit verify`: verifies a ledger and prints the report.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use spoolgate::home::HomeError;
-use spoolgate::host::real_disk::RealDisk;
-use spoolgate::ledger::redacted::Sealed;
-use spoolgate::ledger::segment;
-use spoolgate::ledger::verify::{self, KeyReport, Options, Reached, Report};
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::record::canonical;
+use spoolgate_home::HomeError;
+use spoolgate_host::real_disk::RealDisk;
+use spoolgate_ledger::redacted::Sealed;
+use spoolgate_ledger::segment;
+use spoolgate_ledger::verify::{self, KeyReport, Options, Reached, Report};
+use spoolgate_wire::code::Exit;
 
 use super::receipts;
 use crate::cli::output::{self, Output};
 use crate::cli::progress::{Progress, log_bytes};
 
-/// What to verify, and with what.
+/// What to verify, and against what.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The audit folder; absent: that of the home.
+    /// The audit folder; default: the home's.
     dir: Option<PathBuf>,
-    /// Parse every line, write it again and demand the same bytes.
+    /// Parse every line, serialize it again and demand the same bytes.
     #[arg(long)]
     strict: bool,
-    /// Look only at whether each line names the one before it: no root, so no seals and no heads. Whoever edits a
-    /// line and computes every later hash again is not found out.
+    /// Check only that each line names the hash of the line before it, without roots, seals and
+    /// heads. This does not detect a line that was edited with all later hashes recomputed.
     #[arg(long, conflicts_with = "head")]
     chain: bool,
     /// A checkpoint or receipt noted earlier; its head must lie on this log.
@@ -32,22 +33,23 @@ pub struct Args {
     /// A verifier key of the log noted earlier; the log must have it, or have had it.
     #[arg(long, value_name = "VKEY")]
     key: Option<String>,
-    /// How many threads look at lines; absent: one a core, at most 8. The outcome is the same with any number.
+    /// How many threads read lines; default: one per core, at most 8. The result is the same with
+    /// any number.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     threads: Option<u16>,
 }
 
-/// Most threads that verifying takes unasked.
+/// Maximum number of threads by default.
 const THREADS_DEFAULT_MAX: usize = 8;
 
-/// How often a ledger that does not verify is looked at again.
+/// How many times to try again if a ledger does not verify.
 const LIVE_TRIES: usize = 2;
 
-/// Verifies a ledger and prints what was found.
+/// Verifies a ledger and prints the report.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let dir = args.dir.clone().unwrap_or_else(|| home.join(segment::AUDIT_DIR));
     let mut options = Options {
-        strict: args.strict,
+        strict: args.strict.then_some(canonical),
         chain: args.chain,
         key: args.key.as_deref().map(str::parse).transpose().context("--key")?,
         heads: Vec::new(),
@@ -60,7 +62,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
         options.heads.push((head.display().to_string(), receipts::read_noted(head)?));
     }
     let mut report = verify_folder(&dir, &options, output)?;
-    // Beside a running gate the last batch may be met half-written; damage stays.
+    // Beside a running gate, the last batch may be half written at first; real damage stays.
     for _ in 0..LIVE_TRIES {
         if report.ok {
             break;
@@ -79,7 +81,7 @@ pub fn verify_folder(dir: &Path, options: &Options, output: &Output) -> Result<R
     })?;
     let progress = Progress::bytes(output, "verifying", log_bytes(dir));
     let report = verify::verify(&disk, Path::new(""), options, &|done| progress.at(done));
-    report.map_err(|error| anyhow::anyhow!(HomeError::Record(error)))
+    report.map_err(|error| anyhow::anyhow!(HomeError::Record(error.to_string())))
 }
 
 /// Prints a report.
@@ -139,7 +141,7 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
         ]);
     }
     if report.sealed.fields > 0 {
-        let Sealed { fields, disclosed, redacted, not_seen } = &report.sealed;
+        let Sealed { fields, disclosed, redacted, not_seen, .. } = &report.sealed;
         let known = if *not_seen {
             "disclosures not seen: the folder came without `blobs`".to_owned()
         } else {
@@ -149,7 +151,7 @@ pub fn print_report(report: &Report, output: &Output) -> Result<()> {
     }
     output.table(&["ledger", ""], &[], &rows)?;
     for problem in &report.problems {
-        // An auditor's terminal must not obey the ledger it looks at.
+        // The ledger must not control the terminal of its auditor.
         let told = format!("PROBLEM  {} at byte {}: {}", problem.file, problem.offset, problem.what);
         output.line(&output::plain(&told))?;
     }

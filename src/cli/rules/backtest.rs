@@ -1,30 +1,30 @@
-//! `spoolgate rules backtest`.
+//! `spoolgate rules backtest`: decides logged requests again under other rules.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use spoolgate::gate::fired::Effects;
-use spoolgate::gate::record::CheckRow;
-use spoolgate::home::HomeError;
-use spoolgate::home::backtest::{Flipped, Options, Report, Side, backtest};
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::segment;
-use spoolgate::rules::Rulebook;
-use spoolgate::rules::load::load;
-use spoolgate::wire::code::Exit;
+use spoolgate_gate::fired::Effects;
+use spoolgate_home::HomeError;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::rule_folder::load;
+use spoolgate_ledger::segment;
+use spoolgate_replay::backtest::{Flipped, Options, Report, Side, backtest};
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::Exit;
 
 use super::time;
 use crate::cli::output::Output;
 use crate::cli::progress::{Progress, log_bytes};
 
-/// Decide every logged request again.
+/// Decides every logged request again.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules backtest --rules draft\n  spoolgate rules backtest --rules draft --from 2026-01-01T00:00:00Z --flips 100\n  spoolgate rules backtest                       under the rules of the time: nothing may differ\n  spoolgate --format json rules backtest --rules draft | jq .flips\n\nDIR holds rules/ as a home does, and council/ and proposals/theses/ if they are to count. Each request meets the state as\nit was: what a flip would have changed for later requests is not followed. Exit code 0 whatever flips; without --rules, 5\nif any decision comes out differently."
 )]
 pub struct Args {
-    /// The folder with other rules; absent: each decision's own, as it was kept.
+    /// The folder with other rules; default: the stored rulebook of each decision.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
     /// Only decisions at or after this time, RFC 3339 UTC.
@@ -33,12 +33,12 @@ pub struct Args {
     /// Only decisions before this time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// How many flips are listed at most; all are counted.
+    /// Maximum number of flips to list; all are counted.
     #[arg(long, value_name = "N", default_value_t = 20)]
     flips: usize,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let rules = match &args.rules {
@@ -100,7 +100,7 @@ fn print(report: &Report, output: &Output) -> Result<()> {
     Ok(())
 }
 
-/// What rules did, one table for whatever counted it.
+/// Prints what rules did, as one table over several counts.
 pub(super) fn effects(output: &Output, of: &[(&str, &Effects)]) -> Result<()> {
     let mut rows = Vec::new();
     for (name, effects) in of {

@@ -1,15 +1,17 @@
-//! What would have to change for a condition not to hold: the nearest such value, in words.
+//! Describes what would have to change so that a condition no longer holds: the nearest such value,
+//! in words.
 
-use spoolgate::rules::golden::{name_of, time_of_day};
-use spoolgate::rules::rule::field::Kind;
-use spoolgate::rules::rule::ranges::End;
-use spoolgate::rules::rule::{Fact, Members, Ranges, Reading, Test, Value};
-use spoolgate::wire::amount::Amount;
+use spoolgate_rules::golden::{name_of, time_of_day};
+use spoolgate_rules::rule::field::Kind;
+use spoolgate_rules::rule::ranges::End;
+use spoolgate_rules::rule::{Fact, Members, Ranges, Reading, Test, Value};
+use spoolgate_wire::amount::Amount;
 
-/// Most values of a list that are named.
+/// Maximum number of values of a list that are named.
 const NAMED_MAX: usize = 5;
 
-/// What would make the condition not hold; none: it does not hold.
+/// Describes what would make a condition that holds fail. `None` if there is no such value, or if
+/// it does not hold.
 pub fn to_stop(reading: &Reading, test: &Test, fact: &Fact<'_>) -> Option<String> {
     let name = name_of(reading);
     let said = match (test, fact) {
@@ -60,7 +62,7 @@ fn number(kind: Kind, number: Amount) -> String {
     }
 }
 
-/// The ranges in words.
+/// Describes the ranges.
 fn words(kind: Kind, ranges: &Ranges) -> String {
     let part = |low: End, high: End| match (low, high) {
         (End::Open, End::Open) => "any number".to_owned(),
@@ -77,7 +79,7 @@ fn words(kind: Kind, ranges: &Ranges) -> String {
     parts.join(" or ")
 }
 
-/// The nearest values outside the ranges, below or above `at`.
+/// Describes the nearest values outside the ranges, below or above `at`.
 fn outside(kind: Kind, ranges: &Ranges, at: Amount) -> Option<String> {
     let range = ranges.parts().iter().find(|range| Ranges::between(range.low, range.high).holds(at))?;
     let far = |end: Amount| at.checked_sub(end).map(Amount::abs);
@@ -101,7 +103,7 @@ fn outside(kind: Kind, ranges: &Ranges, at: Amount) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use spoolgate::rules::rule::ranges::Range;
+    use spoolgate_rules::rule::ranges::Range;
 
     use super::*;
 

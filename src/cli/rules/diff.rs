@@ -1,4 +1,4 @@
-//! `spoolgate rules diff`: is one rulebook tighter than another, and if not, a request that shows it.
+//! `spoolgate rules diff`: compares two rulebooks, and shows a request that proves the difference.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::Value as Json;
-use spoolgate::rules::Rulebook;
-use spoolgate::rules::golden::{name_of, show};
-use spoolgate::rules::lint::{is_rule, is_set};
-use spoolgate::rules::load::CASES;
-use spoolgate::rules::proof::{self, Direction, STEPS_MAX, Witness};
-use spoolgate::rules::rule::RuleSet;
-use spoolgate::wire::code::Exit;
+use spoolgate_host::rule_folder::CASES;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::golden::{name_of, show};
+use spoolgate_rules::lint::{is_rule, is_set};
+use spoolgate_rules::proof::{self, Direction, STEPS_MAX, Witness};
+use spoolgate_rules::rule::RuleSet;
+use spoolgate_wire::code::Exit;
 
 use super::facts;
 use super::folder::Folder;
@@ -20,22 +20,22 @@ use super::witness::{self, Made, Prices, Verdict};
 use crate::cli::look;
 use crate::cli::output::Output;
 
-/// Say where one rulebook stands to another: tighter, looser, or neither.
+/// Compare two rulebooks: is the new one tighter, looser, or neither?
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules diff main-checkout my-checkout\n  spoolgate rules diff main-checkout . --witness w.json; spoolgate handle --dry-run w.json\n  spoolgate --format json rules diff old new | jq -r .direction\n\nOf every direction that is not excluded a witness is shown: facts that the two treat differently, run through both.\nWith --witness the one that is treated more kindly (if there is none, the other) is written as a request for\n`handle --dry-run --rules OLD` and `--rules NEW`. Exit codes: 0 the same or tighter, 1 looser, neither, or not\nproved, 2 a fault of the rule files."
 )]
 pub struct Args {
-    /// A home, or a folder that is its `rules`: as it was.
+    /// The old rules: a home, or a folder that is its `rules`.
     old: PathBuf,
-    /// The same as it is to be.
+    /// The new rules, in the same form.
     new: PathBuf,
-    /// Where to write the witness, as a request without signature.
+    /// Where to write the witness, as an unsigned request.
     #[arg(long, value_name = "FILE")]
     witness: Option<PathBuf>,
 }
 
-/// The comparison as programs read it.
+/// The comparison as JSON output.
 #[derive(Serialize)]
 struct DiffView {
     direction: &'static str,
@@ -47,14 +47,14 @@ struct DiffView {
     steps: u64,
 }
 
-/// What became of a file.
+/// What happened to a file.
 #[derive(Serialize)]
 struct ChangedView {
     name: String,
     change: &'static str,
 }
 
-/// A witness as programs read it.
+/// A witness as JSON output.
 #[derive(Serialize)]
 struct WitnessView {
     action: String,
@@ -68,7 +68,7 @@ struct WitnessView {
     outside_request: Vec<String>,
 }
 
-/// What a rulebook does.
+/// What a rulebook does to a witness.
 #[derive(Serialize)]
 struct VerdictView {
     verdict: &'static str,
@@ -122,7 +122,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(if is_proved { Exit::Success } else { Exit::Refused })
 }
 
-/// Files that are not the same in both, by path.
+/// Returns the paths of files that differ, or exist on one side only.
 fn differing<'a>(old: &'a Folder, new: &'a Folder) -> impl Iterator<Item = &'a String> {
     let all: BTreeSet<&String> = old.texts.keys().chain(new.texts.keys()).collect();
     all.into_iter().filter(|path| old.texts.get(*path) != new.texts.get(*path))
@@ -141,13 +141,13 @@ fn changed(old: &Folder, new: &Folder, is_wanted: fn(&str) -> bool) -> Vec<Chang
     views.collect()
 }
 
-/// Files that differ and say other things than rules do.
+/// Returns the differing files that are neither rules, sets nor cases; the comparison ignores them.
 fn not_compared(old: &Folder, new: &Folder) -> Vec<String> {
     let others = differing(old, new).filter(|path| !is_rule(path) && !is_set(path));
     others.filter(|path| !path.starts_with(&format!("{CASES}/"))).cloned().collect()
 }
 
-/// Last prices of the home, where it is one: a request near them is worth trying.
+/// Returns the last prices of the home, if it is one. A witness near them is a realistic request.
 fn prices(home: &Path) -> Prices {
     let Ok((view, _)) = look::view(home) else { return Prices::new() };
     let markets = view.state.book.markets.iter();

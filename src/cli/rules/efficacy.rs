@@ -1,24 +1,24 @@
-//! `spoolgate rules efficacy`.
+//! `spoolgate rules efficacy`: estimates what the rules saved.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use spoolgate::gate::efficacy::Against;
-use spoolgate::gate::fired::Effects;
-use spoolgate::home::efficacy::{Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy};
-use spoolgate::home::read::real_seams;
-use spoolgate::ledger::segment;
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::RuleId;
+use spoolgate_gate::efficacy::Against;
+use spoolgate_gate::fired::Effects;
+use spoolgate_home::read::real_seams;
+use spoolgate_ledger::segment;
+use spoolgate_replay::efficacy::{Derived, Options, Report, RuleReport, TIME_STOP_MINUTES, efficacy};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::RuleId;
 
 use super::backtest::effects;
 use super::time;
 use crate::cli::output::Output;
 use crate::cli::progress::{Progress, log_bytes};
 
-/// What each rule has blocked, and what would have come of it.
+/// Show what each rule has blocked, and how the blocked trades would have ended.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules efficacy\n  spoolgate rules efficacy --rule no-entries-high-funding\n  spoolgate rules efficacy --time-stop-minutes 240 --from 2026-01-01T00:00:00Z\n  spoolgate --format json rules efficacy | jq '.rules[] | {rule, verdict, savings}'\n\nEach blocked entry is replayed by the paper venue on the rows after it, and closed at its planned stop, its target or the\ntime stop. How figures and verdicts follow is in docs/rules.md."
@@ -27,18 +27,19 @@ pub struct Args {
     /// Only this rule.
     #[arg(long, value_name = "ID")]
     rule: Option<String>,
-    /// Only requests decided at or after this time, RFC 3339 UTC; rows after them count in any case.
+    /// Only requests decided at or after this time, RFC 3339 UTC; later market rows are always
+    /// used.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
     /// Only requests decided before this time.
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// How long a trade is held at most, and waits to fill.
+    /// Maximum time that a trade waits to fill, and that it is held.
     #[arg(long, value_name = "MINUTES", default_value_t = TIME_STOP_MINUTES, value_parser = clap::value_parser!(u32).range(1..))]
     time_stop_minutes: u32,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     let seams = real_seams(home)?;
     let options = Options {

@@ -1,47 +1,48 @@
-//! `spoolgate rules explain`: rule by rule which conditions held, and what would have to change.
+//! `spoolgate rules explain`: shows for each rule which conditions hold, and what would have to
+//! change.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
-use spoolgate::gate::actions::Lane;
-use spoolgate::gate::handle::Turn;
-use spoolgate::gate::record::Decision;
-use spoolgate::gate::{Record, facts as gate_facts};
-use spoolgate::home::dry_run::Trial;
-use spoolgate::home::read::real_seams;
-use spoolgate::rules::Rulebook;
-use spoolgate::rules::golden::{name_of, show};
-use spoolgate::rules::rule::{Around, Fact, Guard, Program, Reading, RuleStatus, Then, Truth, Value};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::ids::Principal;
+use spoolgate_gate::actions::Lane;
+use spoolgate_gate::handle::Turn;
+use spoolgate_gate::record::Decision;
+use spoolgate_gate::{Record, facts as gate_facts};
+use spoolgate_home::dry_run::Trial;
+use spoolgate_home::read::real_seams;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::golden::{name_of, show};
+use spoolgate_rules::rule::{Around, Fact, Guard, Program, Reading, RuleStatus, Then, Truth, Value};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::ids::Principal;
 
 use super::{change, facts};
 use crate::cli::output::{Output, plain};
 use crate::cli::{explain, handle, look};
 
-/// Say rule by rule which conditions hold of a request, and what would have to change.
+/// Show for each rule which conditions hold of a request, and what would have to change.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules explain my-request-id\n  spoolgate rules explain 42\n  spoolgate rules explain r1.json\n  spoolgate rules explain order.json --as trend-bot --action order.submit\n\nOf a request in the ledger the facts are those of its line, under the rules of that time (sets with what was approved\nsince); of a file those of now, under the rules in force. Nothing is written; a gate may be running."
 )]
 pub struct Args {
-    /// A file with a request, signed or not; or id of a request, or number of a line.
+    /// A file with a request, signed or not; or the id of a request, or the number of a line.
     what: String,
-    /// Who would sign it; absent: who the file says.
+    /// The principal that would sign it; default: the one that the file names.
     #[arg(long = "as", value_name = "PRINCIPAL", value_parser = Principal::parse)]
     source: Option<Principal>,
-    /// What the payload asks for, where the file holds nothing else.
+    /// The action, if the file holds only the payload.
     #[arg(long)]
     action: Option<String>,
-    /// Of a file: under the rules in this folder.
+    /// For a file: use the rules in this folder.
     #[arg(long, value_name = "DIR")]
     rules: Option<PathBuf>,
 }
 
-/// A request's rules as programs read them.
+/// The rules of a request as JSON output.
 #[derive(Serialize)]
 struct ExplainedView {
     line: Option<u64>,
@@ -50,20 +51,20 @@ struct ExplainedView {
     rules: Vec<RuleView>,
 }
 
-/// A rule.
+/// A rule as JSON output.
 #[derive(Serialize)]
 struct RuleView {
     rule: String,
     status: RuleStatus,
     then: Then,
-    /// Whether it acts, or would if it were in force.
+    /// Whether the rule acts, or would act if it were in force.
     acts: bool,
     conditions: Vec<ConditionView>,
-    /// Each of these alone would stop it.
+    /// Changes of which each alone would stop the rule from acting.
     change: Vec<String>,
 }
 
-/// A condition.
+/// A condition as JSON output.
 #[derive(Serialize)]
 struct ConditionView {
     condition: String,
@@ -74,7 +75,7 @@ struct ConditionView {
     shown: String,
 }
 
-/// What is explained: readings and facts of one request.
+/// The request to explain, with its facts.
 struct Found {
     line: Option<u64>,
     action: String,
@@ -167,7 +168,7 @@ fn of_ledger(home: &Path, what: &str, output: &Output) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// A fact as a line has it.
+/// Returns a fact as a ledger line recorded it.
 fn noted_fact(reading: &Reading, noted: Option<&Json>) -> Fact<'static> {
     let one = |value: &Json| match value {
         Json::String(text) if reading.kind().is_number() => Amount::parse_wire(text).ok().map(Value::Number),

@@ -1,19 +1,19 @@
-//! Requests and their facts outside the gate, and facts as programs read them.
+//! Requests and their facts outside the gate, and facts as JSON output.
 
 use anyhow::Result;
 use serde_json::{Value as Json, json};
-use spoolgate::gate::handle::Turn;
-use spoolgate::gate::prepare::Authentic;
-use spoolgate::gate::{Lookups, State, facts};
-use spoolgate::rules::golden::name_of;
-use spoolgate::rules::rule::field::Kind;
-use spoolgate::rules::rule::{Fact, Reading, Value};
-use spoolgate::rules::{Bundle, Rulebook, RulebookError, golden};
-use spoolgate::wire::time::Time;
+use spoolgate_gate::handle::Turn;
+use spoolgate_gate::prepare::Authentic;
+use spoolgate_gate::{Lookups, State, facts};
+use spoolgate_rules::golden::name_of;
+use spoolgate_rules::rule::field::Kind;
+use spoolgate_rules::rule::{Fact, Reading, Value};
+use spoolgate_rules::{Bundle, Rulebook, RulebookError, golden};
+use spoolgate_wire::time::Time;
 
 use crate::cli::init::TEMPLATE;
 
-/// Fields, or beginnings of such, that the gate looks up or computes.
+/// Fields, or prefixes of fields, that the gate looks up or computes.
 const ELSEWHERE: [&str; 17] = [
     "market.",
     "portfolio.",
@@ -34,20 +34,20 @@ const ELSEWHERE: [&str; 17] = [
     "request.role",
 ];
 
-/// Whether a request alone gives this fact.
+/// Returns whether the request alone determines this fact.
 pub fn is_of_request(reading: &Reading) -> bool {
     let name = reading.to_string();
     let is_elsewhere = ELSEWHERE.iter().any(|start| name.starts_with(start));
     matches!(reading, Reading::Field(_)) && (name == "strategy.name" || !is_elsewhere)
 }
 
-/// Whether the instant of the decision gives it.
+/// Returns whether the time of the decision determines this fact.
 pub fn is_of_time(reading: &Reading) -> bool {
     let name = reading.to_string();
     name.starts_with("time.") || name.starts_with("payload.minutes_") || name == "market.minutes_since_open"
 }
 
-/// The facts of a request over an account that holds nothing.
+/// Returns the facts of a request for an account that holds nothing.
 pub fn alone(
     rulebook: &Rulebook,
     authentic: &Authentic,
@@ -59,13 +59,13 @@ pub fn alone(
     facts::facts(&turn, authentic, readings).into_iter().map(Fact::into_owned).collect()
 }
 
-/// A rulebook to read requests by where a folder holds rules only: the shipped one.
+/// Returns the shipped rulebook, for reading requests if a folder holds only rules.
 pub fn shipped() -> Result<Rulebook, RulebookError> {
     let files = TEMPLATE.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
     Rulebook::compile(&Bundle { files: files.collect() })
 }
 
-/// A fact as programs read it: amounts as texts, null where the request leaves it out.
+/// Converts a fact to JSON output: amounts as strings, and null for what the request leaves out.
 pub fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
     let one = |value: &Value<'_>| match (reading.kind(), value) {
         (Kind::TimeOfDay, Value::Number(minutes)) => json!(golden::time_of_day(*minutes)),
@@ -81,7 +81,7 @@ pub fn view(reading: &Reading, fact: &Fact<'_>) -> Json {
     }
 }
 
-/// Facts by name.
+/// Converts facts to a JSON object, by name.
 pub fn views<'a>(facts: impl IntoIterator<Item = (&'a Reading, &'a Fact<'a>)>) -> Json {
     facts
         .into_iter()

@@ -2,8 +2,9 @@
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spoolgate::rules::rule::field::{FIELDS, Kind, Missing, RULED_ACTIONS};
-use spoolgate::wire::code::Exit;
+use spoolgate_rules::rule::field::{FIELDS, Kind, Missing, RULED_ACTIONS};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::code::Exit;
 
 use crate::cli::output::Output;
 
@@ -84,12 +85,9 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
     {
         bail!("rules do not apply to `{action}`, but to {}", RULED_ACTIONS.join(", "));
     }
-    let is_asked = |actions: &[&str]| {
-        args.action.as_ref().is_none_or(|action| actions.is_empty() || actions.contains(&action.as_str()))
-    };
     let mut views: Vec<FieldView> = FIELDS
         .iter()
-        .filter(|field| is_asked(field.actions))
+        .filter(|field| args.action.as_ref().is_none_or(|action| field.is_of(action)))
         .map(|field| {
             let (kind, one_of) = kind_of(field.kind);
             let missing = match field.missing {
@@ -97,7 +95,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
                 Missing::Absent => "absent",
                 Missing::Unknown => "unknown",
             };
-            let actions = if field.actions.is_empty() { RULED_ACTIONS } else { field.actions };
+            let actions = if field.actions.is_empty() { &ActionName::RULED } else { field.actions };
             let brackets = if field.is_many { "[]" } else { "" };
             FieldView {
                 field: format!("{}{brackets}", field.name),
@@ -105,7 +103,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
                 one_of,
                 unit: field.unit,
                 missing,
-                actions: actions.to_vec(),
+                actions: actions.iter().map(|action| action.as_str()).collect(),
                 meaning: field.meaning,
             }
         })
@@ -116,7 +114,7 @@ pub fn run(args: &Args, output: &Output) -> Result<Exit> {
         one_of: Vec::new(),
         unit,
         missing: "unknown",
-        actions: RULED_ACTIONS.to_vec(),
+        actions: ActionName::RULED.map(ActionName::as_str).to_vec(),
         meaning,
     }));
     if output.is_json() {

@@ -1,32 +1,32 @@
-//! Rule files of a folder, read for commands that need no gate.
+//! The rule files of a folder, for commands that need no gate.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
-use spoolgate::ledger::segment;
-use spoolgate::rules::lint::{self, File, Read};
-use spoolgate::rules::load::{self, CASES, FoundFile};
-use spoolgate::rules::{Bundle, Rulebook, RulebookError};
+use spoolgate_host::rule_folder::{self, CASES, FoundFile};
+use spoolgate_ledger::segment;
+use spoolgate_rules::lint::{self, File, Read};
+use spoolgate_rules::{Bundle, Rulebook, RulebookError};
 
-/// What lies in a folder of rules.
+/// The files in a folder of rules.
 pub struct Folder {
-    /// The home, if it is one.
+    /// The home, if the folder is one.
     home: Option<PathBuf>,
-    /// Texts by path below a home.
+    /// Texts of the files, by path below a home.
     pub texts: BTreeMap<String, String>,
-    /// How each is shown to people.
+    /// The name of each file to show to people, by path.
     shown: BTreeMap<String, String>,
-    /// What cannot be read, or has no name of a rule file.
+    /// Files that cannot be read, or do not have the name of a rule file.
     pub unread: Vec<RulebookError>,
 }
 
 impl Folder {
-    /// Reads `dir`; absent: the home.
+    /// Reads `dir`, or the home if `dir` is `None`.
     pub fn read(home: &Path, dir: Option<&PathBuf>) -> Result<Folder> {
         let dir = dir.map_or(home, PathBuf::as_path).to_owned();
         let (mut texts, mut shown, mut unread) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
-        for FoundFile { path, shown: told, text } in load::rule_files(&dir)? {
+        for FoundFile { path, shown: told, text } in rule_folder::rule_files(&dir)? {
             shown.insert(path.clone(), told);
             match text {
                 Ok(text) => {
@@ -39,16 +39,16 @@ impl Folder {
         Ok(Folder { home, texts, shown, unread })
     }
 
-    /// The rules and sets, with every fault of theirs.
+    /// Reads the rules and sets, with all their faults.
     pub fn rules(&self) -> Read {
         let files: Vec<File<'_>> = self.texts.iter().map(|(path, text)| File { path, text }).collect();
         lint::read(&files)
     }
 
-    /// The rules and sets where they are without fault.
+    /// Reads the rules and sets, which must have no fault.
     ///
     /// # Errors
-    /// The first fault.
+    /// Returns the first fault.
     pub fn sound_rules(&self) -> Result<Read> {
         if let Some(fault) = self.unread.first() {
             bail!(fault.clone());
@@ -60,7 +60,7 @@ impl Folder {
         }
     }
 
-    /// The golden cases: path and text.
+    /// Returns path and text of the golden cases.
     pub fn cases(&self) -> impl Iterator<Item = (&str, &str)> {
         let below = |path: &str| path.strip_prefix(CASES).is_some_and(|rest| rest.starts_with('/'));
         self.texts
@@ -69,13 +69,14 @@ impl Folder {
             .map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
-    /// The whole rulebook, where there is a `rules/safety.yaml`.
+    /// Compiles the whole rulebook; `None` if there is no `rules/safety.yaml`.
     pub fn rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         self.texts.contains_key("rules/safety.yaml").then(|| self.compiled())
     }
 
-    /// The whole rulebook, where the folder is meant to hold one: a policy to be copied has no limits. A home that lacks
-    /// its limits refuses every entry, and is no home without fault.
+    /// Compiles the whole rulebook if the folder should have one. A policy that is meant to be
+    /// copied has no limits, and gives `None`; a home without limits refuses every entry, so there
+    /// it is a fault.
     pub fn meant_rulebook(&self) -> Option<Result<Rulebook, RulebookError>> {
         let is_home = || {
             let audit = self.home.as_ref().map(|home| home.join(segment::AUDIT_DIR));
@@ -86,7 +87,7 @@ impl Folder {
 
     fn compiled(&self) -> Result<Rulebook, RulebookError> {
         let bundle = match &self.home {
-            Some(home) => load::load(home)?,
+            Some(home) => rule_folder::load(home)?,
             None => {
                 let files = self.texts.iter().filter(|(path, _)| !path.starts_with(&format!("{CASES}/")));
                 Bundle { files: files.map(|(path, text)| (path.clone(), text.clone())).collect() }
@@ -95,7 +96,7 @@ impl Folder {
         Rulebook::compile(&bundle)
     }
 
-    /// The fault with its file as people find it.
+    /// Returns the fault with its file named as people find it.
     pub fn shown(&self, fault: RulebookError) -> RulebookError {
         let file = self.shown.get(&fault.file).cloned().unwrap_or(fault.file);
         RulebookError { file, ..fault }

@@ -1,35 +1,35 @@
-//! `spoolgate rules lint`: every fault of rule files, and what is right and means nothing.
+//! `spoolgate rules lint`: finds every fault of rule files, and correct parts without effect.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::Serialize;
-use spoolgate::host::clock::{Clock, SystemClock};
-use spoolgate::rules::lint::meaning::{self, Warning};
-use spoolgate::rules::{RulebookError, golden};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::time::Time;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_rules::lint::meaning::{self, Warning};
+use spoolgate_rules::{RulebookError, golden};
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::time::Time;
 
 use super::folder::Folder;
 use crate::cli::output::{Output, plain};
 
-/// Say everything that is wrong with rule files, and what is right and means nothing.
+/// Find everything that is wrong with rule files, and correct parts without effect.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules lint\n  spoolgate rules lint my-checkout --strict\n  spoolgate --format json rules lint | jq -r 'select(.kind==\"fault\").message'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 no fault (with --strict also: no warning), 1 warnings, with\n--strict, 2 faults. Limits that can never bind are for `spoolgate selftest`."
 )]
 pub struct Args {
-    /// A home, or a folder that is its `rules`; absent: the home.
+    /// A home, or a folder that is its `rules`; default: the home.
     dir: Option<PathBuf>,
-    /// End with 1 where there are warnings.
+    /// Exit with 1 if there are warnings.
     #[arg(long)]
     strict: bool,
-    /// As of this time, RFC 3339 UTC; absent: now.
+    /// As of this time, RFC 3339 UTC; default: now.
     #[arg(long, value_name = "TIME")]
     at: Option<String>,
 }
 
-/// A fault or warning as programs read it.
+/// A fault or warning as JSON output.
 #[derive(Serialize)]
 struct RemarkView<'a> {
     kind: &'static str,
@@ -52,7 +52,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     for (path, text) in folder.cases() {
         faults.extend(golden::read(path, text).err().into_iter().flatten().map(|fault| folder.shown(fault)));
     }
-    // What does not hang on rules and sets: the other files, and all together.
+    // This finds the faults outside rules and sets: in the other files, and in all of them
+    // together.
     if let Some(Err(fault)) = folder.meant_rulebook().filter(|_| faults.is_empty()) {
         faults.push(folder.shown(fault));
     }

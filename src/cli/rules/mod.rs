@@ -1,4 +1,4 @@
-//! `spoolgate rules`: looking at rules and trying them. Everything here only reads.
+//! `spoolgate rules`: shows rules and tries them out. Everything here only reads.
 
 mod backtest;
 mod change;
@@ -15,8 +15,8 @@ mod witness;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::time::Time;
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::time::Time;
 
 use super::output::Output;
 pub use folder::Folder;
@@ -24,19 +24,19 @@ pub use folder::Folder;
 /// The commands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Decide every logged request again under other rules, and list what would flip.
+    /// Decide every logged request again under other rules, and list the decisions that would flip.
     Backtest(backtest::Args),
-    /// What each rule has blocked, and what would have come of it.
+    /// Show what each rule has blocked, and how the blocked trades would have ended.
     Efficacy(efficacy::Args),
     /// Show every field that a rule may read.
     Fields(fields::Args),
-    /// Say everything that is wrong with rule files, and what is right and means nothing.
+    /// Find everything that is wrong with rule files, and correct parts without effect.
     Lint(lint::Args),
-    /// Try the golden cases in rules/tests.
+    /// Run the golden cases in rules/tests.
     Test(test::Args),
-    /// Say rule by rule which conditions hold of a request, and what would have to change.
+    /// Show for each rule which conditions hold of a request, and what would have to change.
     Explain(explain::Args),
-    /// Say where one rulebook stands to another: tighter, looser, or neither.
+    /// Compare two rulebooks: is the new one tighter, looser, or neither?
     Diff(diff::Args),
 }
 
@@ -53,7 +53,7 @@ pub fn run(home: &Path, command: &Command, output: &Output) -> Result<Exit> {
     }
 }
 
-/// A time of the command line.
+/// Parses a time given on the command line.
 pub fn time(name: &str, text: Option<&str>) -> Result<Option<Time>> {
     text.map(|text| Time::parse(text).with_context(|| format!("--{name}"))).transpose()
 }

@@ -1,37 +1,37 @@
-//! `spoolgate rules test`: golden cases, and what of the rules they reach.
+//! `spoolgate rules test`: runs golden cases, and measures how much of the rules they cover.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use spoolgate::gate::actions;
-use spoolgate::gate::prepare::Authentic;
-use spoolgate::rules::golden::{self, Case, Covered, Report, Tried, name_of};
-use spoolgate::rules::rule::{Fact, Reading};
-use spoolgate::rules::{Rulebook, RulebookError};
-use spoolgate::wire::code::Exit;
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId, RuleId};
-use spoolgate::wire::time::Time;
+use spoolgate_gate::actions;
+use spoolgate_gate::prepare::Authentic;
+use spoolgate_rules::golden::{self, Case, Covered, Report, Tried, name_of};
+use spoolgate_rules::rule::{Fact, Reading};
+use spoolgate_rules::{Rulebook, RulebookError};
+use spoolgate_wire::code::Exit;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId, RuleId};
+use spoolgate_wire::time::Time;
 
 use super::facts;
 use super::folder::Folder;
 use crate::cli::output::{Output, plain};
 
-/// Try the golden cases in rules/tests.
+/// Run the golden cases in rules/tests.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  spoolgate rules test\n  spoolgate rules test my-checkout --coverage 100\n  spoolgate --format json rules test | jq -r 'select(.faults!=[]).name'\n\nNeeds the files only: no ledger, no gate. Exit codes: 0 every case holds and the coverage is reached, 1 one does\nnot, 2 the rules or the cases cannot be read."
 )]
 pub struct Args {
-    /// A home, or a folder that is its `rules`; absent: the home.
+    /// A home, or a folder that is its `rules`; default: the home.
     dir: Option<PathBuf>,
-    /// End with 1 where less of the rules and conditions is covered, percent.
+    /// Exit with 1 if less than this percentage of the rules and conditions is covered.
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     coverage: Option<u32>,
 }
 
-/// The coverage as programs read it.
+/// The coverage of a rule as JSON output.
 #[derive(Serialize)]
 struct CoverageView<'a> {
     rule: &'a RuleId,
@@ -41,7 +41,7 @@ struct CoverageView<'a> {
     of: u32,
 }
 
-/// The sum as programs read it.
+/// The totals as JSON output.
 #[derive(Serialize)]
 struct SumView {
     cases: usize,
@@ -90,7 +90,8 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
     Ok(if failed == 0 && is_short.is_none() { Exit::Success } else { Exit::Refused })
 }
 
-/// What a request says by itself: not what the gate would look up.
+/// Computes the facts that a case's request determines by itself, without those that the gate would
+/// look up.
 fn computed(
     rulebook: &Rulebook,
     case: &Case,
@@ -117,7 +118,7 @@ fn computed(
         causality: None,
     };
     let authentic = Authentic::unsigned(envelope);
-    // Rules may be written for actions that the gate does not carry out yet.
+    // Rules may be written for actions that the gate does not know yet.
     if case.request.is_some()
         && actions::find(&case.action).is_some()
         && let Err(refusal) = &authentic.body

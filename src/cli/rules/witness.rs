@@ -1,37 +1,38 @@
-//! A witness of a comparison as a request that can be tried: the facts that a request gives are put into one, and what
-//! it cannot give is named.
+//! Turns a witness of a comparison into a request that can be tried. Facts that no request can
+//! contain are listed separately.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value as Json, json};
-use spoolgate::gate::actions;
-use spoolgate::gate::prepare::Authentic;
-use spoolgate::rules::Rulebook;
-use spoolgate::rules::golden::name_of;
-use spoolgate::rules::instruments::Instrument;
-use spoolgate::rules::principals::Role;
-use spoolgate::rules::proof::Witness;
-use spoolgate::rules::rule::entries::Entry;
-use spoolgate::rules::rule::field::Missing;
-use spoolgate::rules::rule::ruleset::missing;
-use spoolgate::rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Value};
-use spoolgate::rules::strategies::{Direction, StrategyStatus};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::envelope::Envelope;
-use spoolgate::wire::ids::{Principal, RequestId, StrategyName, Symbol};
+use spoolgate_gate::actions;
+use spoolgate_gate::prepare::Authentic;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::golden::name_of;
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::principals::Role;
+use spoolgate_rules::proof::Witness;
+use spoolgate_rules::rule::entries::Entry;
+use spoolgate_rules::rule::field::Missing;
+use spoolgate_rules::rule::ruleset::missing;
+use spoolgate_rules::rule::{Around, Entries, Fact, Reading, RuleSet, Then, Value};
+use spoolgate_rules::strategies::{Direction, StrategyStatus};
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId, StrategyName, Symbol};
 
 use super::facts;
 
-/// What a rulebook does to a witness, and by which rules.
+/// What a rulebook does to a witness, and which rules do it.
 pub struct Verdict {
-    /// The hardest thing that any rule in force does.
+    /// The strictest effect of any rule in force; `None` if no rule acts.
     pub then: Option<Then>,
-    /// Rules in force that act.
+    /// The rules in force that act.
     pub rules: Vec<String>,
 }
 
 impl Verdict {
-    /// Runs the facts of a witness through the rules.
+    /// Evaluates the rules on the facts of a witness.
     pub fn of(rules: &RuleSet, witness: &Witness) -> Verdict {
         let Some(program) = rules.programs.get(&witness.action) else {
             return Verdict { then: None, rules: Vec::new() };
@@ -56,7 +57,7 @@ impl Verdict {
         Verdict { then: thens.into_iter().max(), rules }
     }
 
-    /// In a word.
+    /// Returns the verdict in one word.
     pub fn word(&self) -> &'static str {
         match self.then {
             None => "accept",
@@ -67,8 +68,8 @@ impl Verdict {
     }
 }
 
-/// The same witness with as much of it usual as may be: nothing that can be left out, and a strategy that may enter.
-/// Both rulebooks do the same to it.
+/// Returns a witness that is as ordinary as possible: without optional fields, and with a strategy
+/// that may enter. Both rulebooks still do the same to it.
 pub fn plainer(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: &Witness) -> Witness {
     let verdicts = |witness: &Witness| (Verdict::of(before, witness).then, Verdict::of(after, witness).then);
     let wanted = verdicts(witness);
@@ -116,25 +117,25 @@ pub fn plainer(rulebook: &Rulebook, before: &RuleSet, after: &RuleSet, witness: 
     plain
 }
 
-/// A request made of a witness.
+/// The request made from a witness.
 pub struct Made {
-    /// The request, without signature; none: no request of this action has these facts.
+    /// The unsigned request; `None` if no request of this action has these facts.
     pub request: Option<Json>,
-    /// Facts that stand in no request, or come out otherwise there.
+    /// Facts that are not part of a request, or that differ in the request.
     pub outside: Vec<String>,
 }
 
-/// Last prices known, by symbol.
+/// The last known prices, by symbol.
 pub type Prices = BTreeMap<Symbol, Amount>;
 
-/// Makes a request of the facts that a request gives. What they leave open is chosen so that it is well-formed, and near
-/// the last price if that is known.
+/// Makes a request from the facts that a request determines. Open fields are chosen so that the
+/// request is well-formed, and near the last price if it is known.
 pub fn request(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Made {
     let all = || witness.facts.iter().map(|(reading, _)| name_of(reading)).collect();
-    let made = match witness.action.as_str() {
-        "order.submit" => order(rulebook, prices, witness),
-        action if actions::find(action).is_none() => plain(rulebook, witness),
-        _ => None,
+    let made = match witness.action.parse() {
+        Ok(ActionName::OrderSubmit) => order(rulebook, prices, witness),
+        Err(_) => plain(rulebook, witness),
+        Ok(_) => None,
     };
     let Some((source, payload)) = made else {
         return Made { request: None, outside: all() };
@@ -168,7 +169,7 @@ fn envelope(witness: &Witness, source: &str, payload: &Json) -> Option<Envelope>
     })
 }
 
-/// Sender and payload of an action whose fields are members of its payload.
+/// Returns sender and payload of an action whose fields are members of its payload.
 fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     let agent = rulebook.principals.values().find(|rule| rule.role == Role::Agent);
     let mut source = agent.map(|rule| rule.name.to_string());
@@ -188,7 +189,7 @@ fn plain(rulebook: &Rulebook, witness: &Witness) -> Option<(String, Json)> {
     Some((source?, Json::Object(payload)))
 }
 
-/// A size whose value is well above the least that may be traded.
+/// Returns a size whose value is well above the smallest tradable value.
 fn least_size(instrument: &Instrument, price: Amount) -> Amount {
     let two = Amount::from_i64(2);
     let wanted = instrument.min_notional.checked_mul(two).unwrap_or(instrument.min_notional);
@@ -202,7 +203,7 @@ fn least_size(instrument: &Instrument, price: Amount) -> Amount {
     size
 }
 
-/// Sender and payload of an order with these facts.
+/// Returns sender and payload of an order with these facts.
 fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(String, Json)> {
     let facts: BTreeMap<String, &Fact<'static>> =
         witness.facts.iter().map(|(reading, fact)| (name_of(reading), fact)).collect();
@@ -255,7 +256,7 @@ fn order(rulebook: &Rulebook, prices: &Prices, witness: &Witness) -> Option<(Str
     let last = prices.iter().find(|(of, _)| of.as_str() == symbol).map(|(_, price)| on_tick(*price));
     let planned = number("order.planned_entry").or(number("order.price")).or(last);
     let entry = planned.unwrap_or(Amount::from_i64(100));
-    // Two per cent from the plan, on the side where stops are.
+    // Two per cent from the planned entry, on the side where a stop belongs.
     let away = Amount::parse_wire(if side == "buy" { "0.98" } else { "1.02" }).ok()?;
     let stop = number("order.planned_stop").or_else(|| entry.checked_mul(away).map(on_tick))?;
     let size =

@@ -4,8 +4,8 @@ use cedar_policy::{
     Authorizer, Context, Decision, Entities, EntityUid, Policy, PolicyId, PolicySet, Request, Response,
     RestrictedExpression,
 };
-use spoolgate::rules::rule::Program;
-use spoolgate::rules::rule::field::Id;
+use spoolgate_rules::rule::Program;
+use spoolgate_rules::rule::field::Id;
 
 use super::{Engine, fields};
 use crate::order::Order;

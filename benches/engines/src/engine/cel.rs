@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ::cel::objects::{Key, Map};
 use ::cel::{Context, Env, Program as Expression, Value};
-use spoolgate::rules::rule::Program;
-use spoolgate::rules::rule::field::Id;
+use spoolgate_rules::rule::Program;
+use spoolgate_rules::rule::field::Id;
 
 use super::{Engine, fields};
 use crate::order::Order;

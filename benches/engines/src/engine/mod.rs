@@ -6,8 +6,8 @@ pub mod floor;
 pub mod own;
 pub mod rego;
 
-use spoolgate::rules::rule::field::Id;
-use spoolgate::rules::rule::{Program, Reading};
+use spoolgate_rules::rule::field::Id;
+use spoolgate_rules::rule::{Program, Reading};
 
 use crate::Result;
 use crate::order::Order;

@@ -1,9 +1,9 @@
 //! Rules compiled by spoolgate.
 
-use spoolgate::rules::rule::field::Id;
-use spoolgate::rules::rule::{Around, Entries, Fact, Program, Then, Truth};
-use spoolgate::wire::amount::Amount;
-use spoolgate::wire::time::Time;
+use spoolgate_rules::rule::field::Id;
+use spoolgate_rules::rule::{Around, Entries, Fact, Program, Then, Truth};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::time::Time;
 
 use super::{Engine, fields};
 use crate::Result;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use regorus::languages::rego::compiler::Compiler;
 use regorus::rvm::vm::RegoVM;
 use regorus::{CompiledPolicy, Engine as Interpreter, Value};
-use spoolgate::rules::rule::Program;
-use spoolgate::rules::rule::field::Id;
+use spoolgate_rules::rule::Program;
+use spoolgate_rules::rule::field::Id;
 
 use super::{Engine, fields};
 use crate::order::Order;

@@ -1,0 +1,351 @@
+//! The checks of admission, in the order of [`Reason`]. All checks that can be computed run; the
+//! first one that fails is the reason of a DENY.
+
+use std::borrow::Cow;
+
+use super::lineage::{Admitted, Lineage, Reported};
+use super::receipt::{Counters, Reason};
+use spoolgate_rules::admission::{Grant, Profile};
+use spoolgate_wire::admission::{Causality, Domain, LEASE};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::time::Time;
+
+/// Source of rows about the rights of a principal.
+const PRINCIPALS: &str = "principals.yaml";
+/// Source of rows about the ledger.
+const STATE: &str = "state";
+/// Source of rows about the contract.
+const CONTRACT: &str = "contract";
+
+/// The limits of a task: the profile in the policy file, and the profile that a command
+/// delivered. Both apply.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits<'a> {
+    /// The profile in the policy file.
+    pub file: &'a Profile,
+    /// The profile that its command delivered.
+    pub delivered: Option<&'a Profile>,
+}
+
+/// A task that requests admission.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// The sender.
+    pub source: &'a Principal,
+    /// The task's id, which is the id of the signed request.
+    pub task: &'a RequestId,
+    /// The domain.
+    pub domain: &'a Domain,
+    /// The kind of work.
+    pub payload_kind: &'a str,
+    /// Size of the payload's text, bytes.
+    pub payload_bytes: u64,
+    /// The target that the payload names.
+    pub target: Option<&'a str>,
+    /// Size of the artifact that the payload declares, bytes.
+    pub artifact_size_bytes: Option<u64>,
+    /// The task's position in its tree, as claimed.
+    pub causality: Option<&'a Causality>,
+    /// What the principal may have admitted.
+    pub grant: Option<&'a Grant>,
+    /// The limits, or why there are none.
+    pub policy: Result<Limits<'a>, String>,
+    /// The task's lineage according to the ledger.
+    pub lineage: &'a Lineage,
+    /// The lineage that a command reported.
+    pub reported: Option<&'a Reported>,
+    /// Roots that the principal opened within the last hour.
+    pub roots_in_hour: u64,
+    /// The gate's clock.
+    pub now: Time,
+}
+
+/// The result of evaluating a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Evaluation {
+    /// The check vector.
+    pub rows: Vec<CheckRow>,
+    /// Why it is denied; `None` if it is allowed.
+    pub denied: Option<(Reason, String)>,
+    /// The counts that the decision is based on, without this task.
+    pub counters: Counters,
+    /// What an ALLOW reserves; `None` without causality, because such a task has no lineage.
+    pub admitted: Option<Admitted>,
+}
+
+/// The rows so far.
+#[derive(Default)]
+struct Rows {
+    rows: Vec<CheckRow>,
+    denied: Option<(Reason, String)>,
+}
+
+impl Rows {
+    /// Adds a yes-or-no row, which fails if there is a fault.
+    fn yes_no(&mut self, reason: Reason, fault: Option<String>, source: impl Into<Cow<'static, str>>) {
+        self.push(reason, CheckRow::yes_no(fault, source));
+    }
+
+    /// Adds a row for a count against a limit. It fails if the count is not known.
+    fn count(
+        &mut self,
+        reason: Reason,
+        value: Option<u64>,
+        limit: u64,
+        passes: impl Fn(u64) -> bool,
+        source: Cow<'static, str>,
+    ) {
+        let fault = match value {
+            Some(value) if passes(value) => None,
+            Some(value) => Some(format!("{value} against a limit of {limit}")),
+            None => Some("cannot be computed: where the task stands is not known".to_owned()),
+        };
+        let row = CheckRow::measured(value.and_then(amount), amount(limit), "count", source);
+        self.push(reason, row.unless_fault(fault));
+    }
+
+    /// Adds a row under the name of this reason. The first row that fails denies the task.
+    fn push(&mut self, reason: Reason, row: CheckRow) {
+        if let (None, Some(fault)) = (&self.denied, &row.reason) {
+            self.denied = Some((reason, fault.clone().into_owned()));
+        }
+        self.rows.push(row.named(reason.name()));
+    }
+
+    fn done(self, counters: Counters, admitted: Option<Admitted>) -> Evaluation {
+        let admitted = admitted.filter(|_| self.denied.is_none());
+        Evaluation { rows: self.rows, denied: self.denied, counters, admitted }
+    }
+}
+
+fn amount(count: u64) -> Option<Amount> {
+    i64::try_from(count).ok().map(Amount::from_i64)
+}
+
+/// Returns the evaluation of a body that cannot be read. No other check can be computed.
+pub fn unreadable(fault: &str) -> Evaluation {
+    let mut rows = Rows::default();
+    rows.yes_no(Reason::MissingFields, Some(fault.to_owned()), CONTRACT);
+    rows.done(Counters::default(), None)
+}
+
+/// Returns the evaluation of a request whose sender has no domain, so that there is no policy to
+/// check it against.
+pub fn homeless(source: &Principal) -> Evaluation {
+    let mut rows = Rows::default();
+    rows.yes_no(Reason::MissingFields, None, CONTRACT);
+    let fault = format!("`{source}` has no domain; a person may grant one (`admission`)");
+    rows.yes_no(Reason::DomainDenied, Some(fault), PRINCIPALS);
+    rows.done(Counters::default(), None)
+}
+
+/// Evaluates whether a task may be admitted.
+pub fn evaluate(question: &Question<'_>) -> Evaluation {
+    let mut rows = Rows::default();
+    rows.yes_no(Reason::MissingFields, None, CONTRACT);
+    let needs_causality = question.payload_kind != LEASE;
+    let missing = (needs_causality && question.causality.is_none())
+        .then(|| format!("a `{}` needs causality", question.payload_kind));
+    rows.yes_no(Reason::MissingCausality, missing, CONTRACT);
+    let stranger = domain_fault(question);
+    let path = format!("rules/admission/{}.yaml", question.domain);
+    rows.yes_no(Reason::DomainDenied, stranger.clone(), PRINCIPALS);
+    rows.yes_no(Reason::PolicyUnavailable, question.policy.as_ref().err().cloned(), path.clone());
+    // Without the right or a policy there are no limits to check, and nothing about the tree
+    // may be disclosed.
+    let (Ok(limits), None) = (&question.policy, stranger) else {
+        return rows.done(Counters::default(), None);
+    };
+    let limits = limits.each();
+    let mut counters = Counters::default();
+    let mut admitted = None;
+    if let Some(causality) = question.causality {
+        (counters, admitted) = place(&mut rows, question, causality, &limits, &path);
+    }
+    lists(&mut rows, question, &limits, &path);
+    rows.done(counters, admitted)
+}
+
+impl<'a> Limits<'a> {
+    fn each(self) -> Vec<&'a Profile> {
+        [Some(self.file), self.delivered].into_iter().flatten().collect()
+    }
+}
+
+fn domain_fault(question: &Question<'_>) -> Option<String> {
+    let holds = question.grant.is_some_and(|grant| grant.domains.contains(question.domain));
+    (!holds).then(|| format!("`{}` may not speak for {}", question.source, question.domain))
+}
+
+/// Returns the strictest value of a limit.
+fn least(limits: &[&Profile], of: impl Fn(&Profile) -> Option<u64>) -> Option<u64> {
+    limits.iter().filter_map(|profile| of(profile)).min()
+}
+
+/// Checks the task's position in its tree, and the limits on the tree.
+fn place(
+    rows: &mut Rows,
+    question: &Question<'_>,
+    causality: &Causality,
+    limits: &[&Profile],
+    path: &str,
+) -> (Counters, Option<Admitted>) {
+    let Question { lineage, reported, .. } = *question;
+    let (root, source) = (&causality.root_task_id, || Cow::Owned(path.to_owned()));
+    let is_root = causality.parent_task_id.is_none();
+    let orphan = causality
+        .parent_task_id
+        .as_ref()
+        .filter(|_| lineage.parent.is_none())
+        .map(|parent| format!("`{parent}` is not a task of `{root}`"));
+    rows.yes_no(Reason::UnknownParent, orphan, STATE);
+    let cause = causality.caused_by_receipt_id.as_ref().filter(|_| is_root || !lineage.has_cause);
+    let cause = cause.map(|receipt| match is_root {
+        true => format!("a root names no receipt: `{receipt}` is of another tree, whose task it would be"),
+        false => format!("`{receipt}` is not the receipt of a task of `{root}`"),
+    });
+    rows.yes_no(Reason::UnknownReceipt, cause, STATE);
+    let taken = if is_root {
+        lineage.tree.is_some().then(|| format!("`{root}` was opened before"))
+    } else {
+        lineage.is_taken.then(|| format!("`{}` is a task of `{root}` already", question.task))
+    };
+    rows.yes_no(Reason::TaskExists, taken, STATE);
+    if is_root {
+        let roots = question.grant.and_then(|grant| grant.roots_per_hour).map_or(0, |roots| roots.get());
+        let roots = u64::from(roots);
+        let opened = Some(question.roots_in_hour);
+        rows.count(Reason::RootsExceeded, opened, roots, |n| n < roots, PRINCIPALS.into());
+    }
+    let derived = if is_root { Some(0) } else { lineage.parent.as_ref().map(|p| p.depth.saturating_add(1)) };
+    depth_claim(rows, derived, causality.spawn_depth);
+    let (left, after) = budget(question, causality, limits);
+    if let Some(left) = left {
+        let fault = (left <= 0).then(|| format!("{left} left of the tree's budget"));
+        let row = CheckRow::compared(Amount::from_i64(left), Amount::ONE, "count", STATE);
+        rows.push(Reason::BudgetExhausted, row.unless_fault(fault));
+    }
+    let higher = |known: u64, told: Option<u32>| known.max(told.map_or(0, u64::from));
+    let depth = derived.map(|depth| higher(depth, reported.and_then(|told| told.current_depth)));
+    if let Some(max) = least(limits, |profile| Some(u64::from(profile.max_spawn_depth.get()))) {
+        rows.count(Reason::DepthExceeded, depth, max, |n| n < max, source());
+    }
+    let below = lineage.tree.as_ref().map(|tree| tree.descendants);
+    let descendants = if is_root { Some(0) } else { below }
+        .map(|known| higher(known, reported.and_then(|told| told.total_descendants)));
+    // A root is not a descendant, so the limit does not apply to it.
+    let max = least(limits, |profile| profile.max_total_descendants).filter(|_| !is_root);
+    if let Some(max) = max {
+        rows.count(Reason::DescendantsExceeded, descendants, max, |n| n < max, source());
+    }
+    let repeats = higher(lineage.repeats, reported.and_then(|told| told.capability_repeat_count));
+    if let Some(max) = least(limits, |profile| profile.max_repeats_per_capability.map(|n| n.get())) {
+        rows.count(Reason::RepeatsExceeded, Some(repeats), max, |n| n < max, source());
+    }
+    let ancestor_repeats = window(rows, question, causality, limits, path);
+    let counters = Counters {
+        spawn_depth: depth,
+        total_descendants: descendants,
+        capability_repeats: Some(repeats),
+        ancestor_repeats,
+        recursion_budget_remaining: left,
+    };
+    let admitted = derived.map(|depth| Admitted {
+        tenant: question.domain.tenant.clone(),
+        root: root.clone(),
+        task: question.task.clone(),
+        parent: lineage.parent.as_ref().map(|parent| parent.task.clone()),
+        depth,
+        capability: causality.capability_id.clone(),
+        repeats: lineage.repeats.saturating_add(1),
+        descendants: if is_root { 0 } else { below.unwrap_or(0).saturating_add(1) },
+        budget: after,
+        opened_by: is_root.then(|| question.source.clone()),
+        at: question.now,
+    });
+    (counters, admitted)
+}
+
+fn depth_claim(rows: &mut Rows, derived: Option<u64>, claim: Option<i64>) {
+    let Some(claim) = claim else { return };
+    let fault = match derived {
+        Some(derived) if i64::try_from(derived) == Ok(claim) => None,
+        Some(derived) => Some(format!("claimed {claim}, the ledger says {derived}")),
+        None => Some("cannot be computed: where the task stands is not known".to_owned()),
+    };
+    let (value, limit) = (Some(Amount::from_i64(claim)), derived.and_then(amount));
+    let row = CheckRow::measured(value, limit, "count", STATE);
+    rows.push(Reason::DepthMismatch, row.unless_fault(fault));
+}
+
+/// Returns what is left of the tree's budget before and after this task. If the tree has no budget
+/// yet, the policy issues it. A claim can only lower it.
+fn budget(question: &Question<'_>, causality: &Causality, limits: &[&Profile]) -> (Option<i64>, Option<i64>) {
+    let issued = || least(limits, |profile| profile.recursion_budget.map(|budget| budget.get()));
+    let issued = || issued().and_then(|budget| i64::try_from(budget).ok());
+    let held = question.lineage.tree.as_ref().and_then(|tree| tree.budget).or_else(issued);
+    let left = [held, causality.recursion_budget_remaining].into_iter().flatten().min();
+    (left, left.map(|left| left.saturating_sub(1)))
+}
+
+/// Checks how often the capability occurs among the nearest ancestors. The row shows the window
+/// with the least room.
+fn window(
+    rows: &mut Rows,
+    question: &Question<'_>,
+    causality: &Causality,
+    limits: &[&Profile],
+    path: &str,
+) -> Option<u64> {
+    let told = question.reported.map(|told| told.ancestor_capability_ids.as_slice()).unwrap_or_default();
+    let count = |ancestors: &[spoolgate_wire::ids::Capability], size: usize| {
+        let same = ancestors.iter().take(size).filter(|other| **other == causality.capability_id);
+        u64::try_from(same.count()).unwrap_or(u64::MAX)
+    };
+    let fullest = limits
+        .iter()
+        .filter_map(|profile| {
+            let max = profile.max_repeats_in_ancestor_window?.get();
+            let size = usize::try_from(profile.ancestor_window_size?.get()).unwrap_or(usize::MAX);
+            Some((count(&question.lineage.ancestors, size).max(count(told, size)), max))
+        })
+        .min_by_key(|(found, max)| i128::from(*max).saturating_sub(i128::from(*found)))?;
+    let (found, max) = fullest;
+    rows.count(Reason::AncestorWindowViolated, Some(found), max, |n| n < max, Cow::Owned(path.to_owned()));
+    Some(found)
+}
+
+/// Checks the lists and sizes in the policy.
+fn lists(rows: &mut Rows, question: &Question<'_>, limits: &[&Profile], path: &str) {
+    if let Some(Causality { capability_id: capability, .. }) = question.causality {
+        let is_denied = limits
+            .iter()
+            .filter_map(|p| p.capability_denylist.as_ref())
+            .any(|list| list.contains(capability));
+        let mut allowlists = limits.iter().filter_map(|profile| profile.capability_allowlist.as_ref());
+        let is_left_out = allowlists.any(|list| !list.contains(capability));
+        let fault = match (is_denied, is_left_out) {
+            (true, _) => Some(format!("`{capability}` is on the denylist")),
+            (false, true) => Some(format!("`{capability}` is not on the allowlist")),
+            (false, false) => None,
+        };
+        rows.yes_no(Reason::CapabilityDenied, fault, path.to_owned());
+    }
+    let mut targets = limits.iter().filter_map(|profile| profile.allowed_targets.as_ref());
+    let stranger =
+        question.target.filter(|target| targets.any(|list| !list.iter().any(|name| name == target)));
+    let fault = stranger.map(|_| "the payload's target is not among allowed_targets".to_owned());
+    rows.yes_no(Reason::TargetDenied, fault, path.to_owned());
+    if let Some(max) = least(limits, |profile| profile.max_artifact_size_bytes) {
+        let size = question.artifact_size_bytes.unwrap_or(0).max(question.payload_bytes);
+        let fault = (size > max).then(|| format!("{size} bytes against a limit of {max}"));
+        let row = CheckRow::measured(amount(size), amount(max), "bytes", path.to_owned());
+        rows.push(Reason::ArtifactTooLarge, row.unless_fault(fault));
+    }
+    let may_spawn = limits.iter().all(|profile| profile.can_spawn);
+    let spawns = (!may_spawn && question.payload_kind != LEASE)
+        .then(|| format!("can_spawn is false, and a `{}` is no lease", question.payload_kind));
+    rows.yes_no(Reason::InvariantViolation, spawns, path.to_owned());
+}

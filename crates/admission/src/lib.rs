@@ -1,0 +1,10 @@
+//! Contract 4: decides whether a task may come into being. This crate is pure; lineage, policy and
+//! clock are passed in.
+
+pub mod evaluate;
+pub mod lineage;
+pub mod receipt;
+
+pub use evaluate::{Evaluation, Question, evaluate};
+pub use lineage::{Change, Lineage};
+pub use receipt::Receipt;

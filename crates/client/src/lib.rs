@@ -1,0 +1,17 @@
+#![doc = include_str!("../README.md")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "an agent reads its key file and clock and talks to the spool and the socket"
+)]
+#![warn(unreachable_pub)]
+
+pub mod door;
+pub mod key_file;
+pub mod sign;
+pub mod socket;
+pub mod spool;
+
+pub use door::{AskError, Door};
+pub use key_file::{KeyFile, KeyFileError};
+pub use sign::{SignError, random_name, sign};

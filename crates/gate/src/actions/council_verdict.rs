@@ -1,0 +1,39 @@
+//! `council.verdict`.
+
+use super::prelude::*;
+use crate::council::{self, VerdictFiled};
+use spoolgate_wire::council::SubmitVerdict;
+
+/// Files a role's verdict on a case.
+pub struct CouncilVerdict;
+
+impl Action for CouncilVerdict {
+    type Payload = SubmitVerdict;
+    type Answer = VerdictFiled<'static>;
+    const ABOUT: &'static str = "Files what a role says about a case.";
+    const CONDITIONS: &'static [Condition] = &[BYTES];
+    const ROW: Row = Row::new(
+        ActionName::CouncilVerdict,
+        "CouncilVerdict",
+        "request_id, request_sha256, verdict",
+        SPEAKERS,
+    )
+    .tool(
+        "council_verdict",
+        "File a verdict",
+        "A role's verdict on a case of somebody else. `request_id` is the name of the case.",
+    );
+
+    fn check(submit: &SubmitVerdict) -> Result<(), String> {
+        Ok(submit.validate()?)
+    }
+
+    fn needs(rules: &Rulebook, sender: &Authentic, submit: &SubmitVerdict, needs: &mut Needs) {
+        let role = council::granted(rules, &sender.envelope.source, &submit.verdict.role);
+        needs.case = Some((submit.request_id.clone(), role));
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, submit: &SubmitVerdict) -> Result<Outcome, Refusal> {
+        turn.file_verdict(&sender.envelope.source, submit)
+    }
+}

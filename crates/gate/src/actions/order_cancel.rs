@@ -1,0 +1,39 @@
+//! `order.cancel`.
+
+use super::prelude::*;
+use crate::record::OrderAnswer;
+use spoolgate_trading as trading;
+use spoolgate_wire::orders::CancelOrder;
+
+/// Cancels a working order.
+pub struct OrderCancel;
+
+impl Action for OrderCancel {
+    type Payload = CancelOrder;
+    type Answer = OrderAnswer<'static>;
+    const ABOUT: &'static str = "Takes back an open order.";
+    const CONDITIONS: &'static [Condition] = &[LINE];
+    const ROW: Row = Row::new(ActionName::OrderCancel, "CancelOrder", "order_id", AGENT)
+        .lane(Lane::Protected)
+        .rate(Rate::Protected)
+        .freshness(Freshness::Exit)
+        .tool(
+            "cancel_order",
+            "Cancel an order",
+            "Cancel a working order of your own. No halt or limit refuses it.",
+        );
+
+    fn needs(_: &Rulebook, _: &Authentic, cancel: &CancelOrder, needs: &mut Needs) {
+        needs.closed_order = Some(cancel.order_id);
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, cancel: &CancelOrder) -> Result<Outcome, Refusal> {
+        let book = &turn.state.book;
+        Ok(turn.order(
+            sender,
+            |context| trading::cancel(book, turn.rules, cancel, context),
+            None,
+            Some(cancel.order_id),
+        ))
+    }
+}

@@ -1,0 +1,30 @@
+//! `portfolio.get`.
+
+use super::prelude::*;
+use crate::portfolio::portfolio;
+use spoolgate_trading::views::PortfolioState;
+
+/// Shows the account and its positions.
+pub struct PortfolioGet;
+
+/// The answer.
+#[derive(Serialize, JsonSchema)]
+pub enum Answer {
+    /// The answer to `portfolio.get`.
+    Portfolio(PortfolioState),
+}
+
+impl Action for PortfolioGet {
+    type Payload = Empty;
+    type Answer = Answer;
+    const ABOUT: &'static str = "Asks for cash, equity, positions and what the limits leave.";
+    const ROW: Row = Row::new(ActionName::PortfolioGet, "GetPortfolio", "(none)", ANYBODY).query(
+        "portfolio",
+        "Portfolio",
+        "Cash, equity, positions, and what is left of every limit.",
+    );
+
+    fn execute(turn: &Turn<'_>, _: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
+        answer(&Answer::Portfolio(portfolio(turn.state, turn.rules, turn.now)))
+    }
+}

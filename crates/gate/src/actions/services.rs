@@ -1,0 +1,105 @@
+//! `services.add`, `services.remove`, `services.deactivate` and `services.activate`: how a person
+//! changes the allowlist.
+
+use serde_json::{Value, json};
+
+use super::prelude::*;
+use crate::services::{Asked, Changed as Answer, check_added};
+use spoolgate_rules::services::{BY_ACTION, PATH};
+use spoolgate_wire::services::{AddService, NameService};
+
+/// Adds a service to the allowlist.
+pub struct ServicesAdd;
+
+/// Removes a service from the allowlist.
+pub struct ServicesRemove;
+
+/// Deactivates a service for the time being.
+pub struct ServicesDeactivate;
+
+/// Activates a service again.
+pub struct ServicesActivate;
+
+impl Action for ServicesAdd {
+    type Payload = AddService;
+    type Answer = Answer<'static>;
+    const ABOUT: &'static str = "Allows one more service.";
+    const CONDITIONS: &'static [Condition] = &[SERVICE, WHOLE];
+    const ROW: Row = Row::new(
+        ActionName::ServicesAdd,
+        "AddService",
+        "service, host, port?, protocol, methods?, actions?",
+        HUMAN,
+    )
+    .lane(Lane::Control);
+
+    /// Lists the actions that an entry can name; they are defined with the rule files.
+    fn schema() -> Schema {
+        let mut schema = schemas::read::<AddService>();
+        if let Some(actions) = schema.pointer_mut("/properties/actions").and_then(Value::as_object_mut) {
+            actions.insert("items".to_owned(), json!({"type": "string", "enum": BY_ACTION}));
+            actions.insert("uniqueItems".to_owned(), json!(true));
+        }
+        schema
+    }
+
+    fn check(add: &AddService) -> Result<(), String> {
+        check_added(add)
+    }
+
+    fn needs(_: &Rulebook, _: &Authentic, _: &AddService, needs: &mut Needs) {
+        needs.rule_file = Some(PATH.to_owned());
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, add: &AddService) -> Result<Outcome, Refusal> {
+        turn.edit_services(&sender.envelope.source, &Asked::Add(add))
+    }
+}
+
+impl Action for ServicesRemove {
+    type Payload = NameService;
+    type Answer = Answer<'static>;
+    const ABOUT: &'static str = "Takes a service out of the allowlist.";
+    const ROW: Row =
+        Row::new(ActionName::ServicesRemove, "NameService", "service", HUMAN).lane(Lane::Control);
+
+    fn needs(_: &Rulebook, _: &Authentic, _: &NameService, needs: &mut Needs) {
+        needs.rule_file = Some(PATH.to_owned());
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
+        turn.edit_services(&sender.envelope.source, &Asked::Remove(&named.service))
+    }
+}
+
+impl Action for ServicesDeactivate {
+    type Payload = NameService;
+    type Answer = Answer<'static>;
+    const ABOUT: &'static str = "Allows a service no longer, for now.";
+    const ROW: Row =
+        Row::new(ActionName::ServicesDeactivate, "NameService", "service", HUMAN).lane(Lane::Control);
+
+    fn needs(_: &Rulebook, _: &Authentic, _: &NameService, needs: &mut Needs) {
+        needs.rule_file = Some(PATH.to_owned());
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
+        turn.edit_services(&sender.envelope.source, &Asked::Allow(&named.service, false))
+    }
+}
+
+impl Action for ServicesActivate {
+    type Payload = NameService;
+    type Answer = Answer<'static>;
+    const ABOUT: &'static str = "Allows a service again.";
+    const ROW: Row =
+        Row::new(ActionName::ServicesActivate, "NameService", "service", HUMAN).lane(Lane::Control);
+
+    fn needs(_: &Rulebook, _: &Authentic, _: &NameService, needs: &mut Needs) {
+        needs.rule_file = Some(PATH.to_owned());
+    }
+
+    fn execute(turn: &Turn<'_>, sender: &Authentic, named: &NameService) -> Result<Outcome, Refusal> {
+        turn.edit_services(&sender.envelope.source, &Asked::Allow(&named.service, true))
+    }
+}

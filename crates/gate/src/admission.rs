@@ -1,0 +1,433 @@
+//! The admission step of the gate: `admission.*` requests, and every request that carries
+//! causality.
+
+use super::actions::Body;
+use super::actions::{self, Lane};
+use super::handle::{Judged, Outcome, Turn};
+use super::prepare::{Authentic, Refusal};
+use super::state::{Change, State};
+use spoolgate_admission::evaluate::{self, Limits, Question};
+use spoolgate_admission::lineage::{Delivered, Query};
+use spoolgate_admission::receipt::{Claimed, Counters, Phase, Reason, Receipt, Verdict};
+use spoolgate_admission::{Evaluation, lineage};
+use spoolgate_control as control;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::admission::{CACHE_TTL_S, Policy};
+use spoolgate_rules::principals::Role;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::admission::{
+    AdmissionAttempt, AdmissionBody, Causality, Domain, Echo, InvalidatePolicy, TASK, receipt_id,
+    receipt_line,
+};
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::control::ControlAttempt;
+use spoolgate_wire::ids::Principal;
+use spoolgate_wire::time::Time;
+
+/// The window in which root tasks are counted, milliseconds.
+pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
+
+/// How long the failure of a policy command is kept, seconds.
+const FAULT_KEPT_S: u32 = 1;
+
+/// How an admission request is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Decides and reserves; forwards if the body asks for it.
+    Evaluate,
+    /// Decides, reserves and forwards.
+    Admit,
+    /// Decides without changing anything.
+    Check,
+}
+
+impl Way {
+    fn of(body: &Body) -> Way {
+        match body.rule.name {
+            ActionName::AdmissionAdmit => Way::Admit,
+            ActionName::AdmissionCheck => Way::Check,
+            _ => Way::Evaluate,
+        }
+    }
+}
+
+/// The task that a request describes, as far as it could be read.
+pub struct Asked<'a> {
+    echo: Echo,
+    task: Result<Task<'a>, Unasked>,
+}
+
+/// Why there is no task to evaluate.
+#[derive(Clone, Debug)]
+enum Unasked {
+    /// The causality or the body cannot be read.
+    Malformed(String),
+    /// The sender has no domain.
+    Homeless,
+}
+
+struct Task<'a> {
+    domain: &'a Domain,
+    payload_kind: &'a str,
+    payload_bytes: usize,
+    target: Option<&'a str>,
+    artifact_size_bytes: Option<u64>,
+    causality: Option<Causality>,
+    forward: Option<bool>,
+}
+
+impl<'a> Asked<'a> {
+    fn of_body(authentic: &Authentic, way: Way, attempt: &'a AdmissionAttempt) -> Asked<'a> {
+        let mut task = attempt.body.as_ref().map_err(|fault| Unasked::Malformed(fault.to_string())).map(
+            |AdmissionBody { envelope, forward }| Task {
+                domain: &envelope.domain,
+                payload_kind: &envelope.payload_kind,
+                payload_bytes: envelope.payload.len(),
+                target: envelope.target.as_deref(),
+                artifact_size_bytes: envelope.artifact_size_bytes,
+                causality: envelope.causality.clone(),
+                forward: *forward,
+            },
+        );
+        if authentic.envelope.causality.is_some() {
+            let fault = "the causality of the body counts; beside it the request carries another";
+            task = Err(Unasked::Malformed(fault.to_owned()));
+        }
+        if way == Way::Admit && task.as_ref().is_ok_and(|task| task.forward == Some(false)) {
+            let fault =
+                "`forward` is false: admission.admit forwards, admission.evaluate may leave it".to_owned();
+            task = Err(Unasked::Malformed(fault));
+        }
+        Asked { echo: attempt.echo.clone(), task }
+    }
+
+    /// Reads the task of a request of another contract, which carries causality or has to. Its
+    /// domain is the first domain of its sender.
+    fn of_step(rules: &'a Rulebook, authentic: &Authentic) -> Asked<'a> {
+        let text = authentic.envelope.causality.as_deref();
+        let mut echo = Echo::of_causality(text.unwrap_or_default());
+        let grant = rules.principals.get(&authentic.envelope.source).and_then(|rule| rule.admission.as_ref());
+        let domain = grant.and_then(|grant| grant.domains.first());
+        echo.tenant_id = domain.map(|domain| domain.tenant.to_string());
+        echo.surface_id = domain.map(|domain| domain.surface.to_string());
+        echo.policy_profile_id = domain.map(|domain| domain.profile.to_string());
+        echo.payload_kind = Some(TASK.to_owned());
+        let read = text.map(Causality::read).transpose();
+        let task = match (read, domain) {
+            (Err(fault), _) => Err(Unasked::Malformed(fault.into())),
+            (Ok(_), None) => Err(Unasked::Homeless),
+            (Ok(causality), Some(domain)) => Ok(Task {
+                domain,
+                payload_kind: TASK,
+                payload_bytes: authentic.envelope.payload.len(),
+                target: None,
+                artifact_size_bytes: None,
+                causality,
+                forward: None,
+            }),
+        };
+        Asked { echo, task }
+    }
+}
+
+/// Returns the task that a request describes, if it has to do with admission.
+fn asked<'a>(rules: &'a Rulebook, authentic: &'a Authentic, body: &'a Body) -> Option<Asked<'a>> {
+    if let Some(attempt) = body.payload() {
+        return Some(Asked::of_body(authentic, Way::of(body), attempt));
+    }
+    authentic.envelope.causality.is_some().then(|| Asked::of_step(rules, authentic))
+}
+
+/// Returns what to look up in the ledger before the decision; nothing if the sender may not use the
+/// domain.
+pub(super) fn query(rules: &Rulebook, authentic: &Authentic, body: &Body) -> Option<Query> {
+    let task = asked(rules, authentic, body)?.task.ok()?;
+    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
+    let causality = task.causality.filter(|_| grant.domains.contains(task.domain))?;
+    let window = rules.admission.get(task.domain).map_or(0, |policy| {
+        if asks_elsewhere(policy) { spoolgate_rules::admission::WINDOW_MAX } else { own_window(policy) }
+    });
+    Some(Query {
+        tenant: task.domain.tenant.clone(),
+        root: causality.root_task_id,
+        task: authentic.envelope.id.clone(),
+        parent: causality.parent_task_id,
+        capability: causality.capability_id,
+        cause: causality.caused_by_receipt_id.as_deref().and_then(receipt_line),
+        window,
+    })
+}
+
+/// Returns the domain and the causality of a request that cannot be carried out without admission.
+/// `None` where admission can only warn: such a request never waits for a command.
+pub(super) fn needed<'a>(
+    state: &State,
+    rules: &'a Rulebook,
+    authentic: &'a Authentic,
+    body: &'a Body,
+    lane: Lane,
+) -> Option<(&'a Domain, Option<Causality>)> {
+    let grant = rules.principals.get(&authentic.envelope.source)?.admission.as_ref()?;
+    let asked = match body.payload() {
+        Some(attempt) => Asked::of_body(authentic, Way::of(body), attempt),
+        None if !refuses(state, rules, body, lane) => return None,
+        None if authentic.envelope.causality.is_none() && !grant.required => return None,
+        None => Asked::of_step(rules, authentic),
+    };
+    let task = asked.task.ok().filter(|task| grant.domains.contains(task.domain))?;
+    Some((task.domain, task.causality))
+}
+
+/// Whether a DENY refuses such a request. It never refuses requests that reduce risk, report news
+/// or are a person's to send.
+fn refuses(state: &State, rules: &Rulebook, body: &Body, lane: Lane) -> bool {
+    match body.rule.admission {
+        actions::Admission::Warns => false,
+        actions::Admission::Entries => lane != Lane::Protected,
+        actions::Admission::Refuses => body.payload().is_none_or(|attempt: &ControlAttempt| {
+            let decision = attempt.decision.as_ref();
+            decision.is_ok_and(|decision| !control::registry::makes_safer(rules, &state.control, decision))
+        }),
+    }
+}
+
+fn own_window(policy: &Policy) -> u32 {
+    policy.profile.ancestor_window_size.map_or(0, |size| size.get())
+}
+
+/// Whether a policy command is configured; the profile it delivers may have a longer window than
+/// the file.
+fn asks_elsewhere(policy: &Policy) -> bool {
+    policy.profile.policy_command.is_some()
+}
+
+/// The result of the admission step for a request of another contract.
+pub(super) struct Step {
+    pub(super) receipt: Receipt,
+    /// The row for the check vector of an order.
+    pub(super) row: CheckRow,
+    /// Whether a DENY only warns.
+    pub(super) only_warns: bool,
+    pub(super) changes: Vec<Change>,
+    pub(super) rows: Vec<CheckRow>,
+    /// The counters without this task.
+    before: Counters,
+}
+
+impl Step {
+    /// Turns the receipt into a rejection because another check refused the request, so that no
+    /// task is reserved.
+    pub(super) fn withdraw(&mut self, why: &str) {
+        self.receipt.reject(Reason::RequestRefused, why);
+        self.receipt.effective_counters = self.before;
+        self.changes.clear();
+    }
+
+    pub(super) fn refuses(&self) -> bool {
+        !self.only_warns && self.receipt.phase == Phase::Rejected
+    }
+}
+
+/// The refusal of a denied request.
+pub(super) fn refusal_of(receipt: &Receipt) -> Refusal {
+    let reason = receipt.rejection_reason_code.map_or("denied", Reason::name);
+    let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
+    Refusal::new(Code::AdmissionDenied, format!("{reason}: {detail}"))
+}
+
+impl Turn<'_> {
+    /// Decides an admission request.
+    pub(super) fn admission(&self, authentic: &Authentic, way: Way, attempt: &AdmissionAttempt) -> Outcome {
+        let asked = Asked::of_body(authentic, way, attempt);
+        let is_wanted = match way {
+            Way::Evaluate => asked.task.as_ref().is_ok_and(|task| task.forward == Some(true)),
+            Way::Admit => true,
+            Way::Check => false,
+        };
+        let (mut receipt, evaluation) = self.judge(authentic, asked);
+        receipt.dry_run = way == Way::Check;
+        let is_accepted = receipt.phase == Phase::Accepted;
+        if is_accepted && is_wanted {
+            let surface = receipt.surface_id.as_deref().unwrap_or_default();
+            receipt.forwarded_to = Some(format!("forward/{surface}/{}.json", receipt.receipt_id));
+        }
+        let admitted = evaluation.admitted.filter(|_| is_accepted && !receipt.dry_run);
+        let changes = admitted.into_iter().map(|task| Change::Admission(lineage::Change::Admitted(task)));
+        Outcome {
+            changes: changes.collect(),
+            judged: Some(Judged {
+                rows: evaluation.rows,
+                refusal: (!is_accepted).then(|| refusal_of(&receipt)),
+            }),
+            receipt: Some(receipt),
+            without_task: Some(evaluation.counters),
+            ..Outcome::default()
+        }
+    }
+
+    /// Runs the admission step for a request of another contract, if it carries causality or its
+    /// sender must send it.
+    pub(super) fn admission_step(&self, authentic: &Authentic, body: &Body, lane: Lane) -> Option<Step> {
+        let grant = self.rules.principals.get(&authentic.envelope.source)?.admission.as_ref();
+        let only_warns = !refuses(self.state, self.rules, body, lane);
+        let is_required = grant.is_some_and(|grant| grant.required) && !only_warns;
+        let carries = authentic.envelope.causality.is_some();
+        if body.payload::<AdmissionAttempt>().is_some() || !(carries || is_required) {
+            return None;
+        }
+        let (receipt, evaluation) = self.judge(authentic, Asked::of_step(self.rules, authentic));
+        let reason = receipt.rejection_reason_code.map(|reason| {
+            let detail = receipt.rejection_detail.as_deref().unwrap_or_default();
+            format!("{}: {detail}", reason.name())
+        });
+        let row = CheckRow::yes_no(reason, "rules/admission").named("admission");
+        let row = if only_warns { row.lifted("exempt") } else { row };
+        let changes = evaluation.admitted.into_iter();
+        let changes = changes.map(|task| Change::Admission(lineage::Change::Admitted(task))).collect();
+        let before = evaluation.counters;
+        Some(Step { receipt, row, only_warns, changes, rows: evaluation.rows, before })
+    }
+
+    fn judge(&self, authentic: &Authentic, asked: Asked<'_>) -> (Receipt, Evaluation) {
+        let Asked { echo, task } = asked;
+        let source = &authentic.envelope.source;
+        let grant = self.rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+        // Only principals that may use a domain learn about its policy.
+        let own = task.as_ref().ok().map(|task| task.domain);
+        let own = own.filter(|domain| grant.is_some_and(|grant| grant.domains.contains(domain)));
+        let policy = own.and_then(|domain| self.rules.admission.get(domain));
+        let mut delivered_policy_hash = None;
+        let evaluation = match &task {
+            Err(Unasked::Malformed(fault)) => evaluate::unreadable(fault),
+            Err(Unasked::Homeless) => evaluate::homeless(source),
+            Ok(task) => {
+                let limits = self.limits(task);
+                delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
+                let reported = self.lookups.reported.as_ref().and_then(|reported| reported.as_ref().ok());
+                evaluate::evaluate(&Question {
+                    source,
+                    task: &authentic.envelope.id,
+                    domain: task.domain,
+                    payload_kind: task.payload_kind,
+                    payload_bytes: u64::try_from(task.payload_bytes).unwrap_or(u64::MAX),
+                    target: task.target,
+                    artifact_size_bytes: task.artifact_size_bytes,
+                    causality: task.causality.as_ref(),
+                    grant,
+                    policy: limits,
+                    lineage: &self.lookups.lineage,
+                    reported,
+                    roots_in_hour: self.roots_in_hour(source),
+                    now: self.now,
+                })
+            }
+        };
+        let left = match &evaluation.admitted {
+            Some(task) => task.budget,
+            None => evaluation.counters.recursion_budget_remaining,
+        };
+        let mut receipt = Receipt {
+            receipt_id: receipt_id(self.seq),
+            phase: Phase::Accepted,
+            decision: Verdict::Allow,
+            dry_run: false,
+            request_id: authentic.envelope.id.clone(),
+            request_hash: self.request_hash(authentic),
+            tenant_id: echo.tenant_id,
+            surface_id: echo.surface_id,
+            policy_profile_id: echo.policy_profile_id,
+            policy_version: policy.and_then(|policy| policy.profile.policy_version.clone()),
+            policy_hash: policy.map(|policy| policy.sha256.clone()),
+            delivered_policy_hash,
+            payload_kind: echo.payload_kind,
+            root_task_id: echo.root_task_id,
+            parent_task_id: echo.parent_task_id,
+            caused_by_receipt_id: echo.caused_by_receipt_id,
+            capability_id: echo.capability_id,
+            effective_counters: Counters { recursion_budget_remaining: left, ..evaluation.counters },
+            claimed_counters: Claimed {
+                spawn_depth: echo.spawn_depth,
+                recursion_budget_remaining: echo.recursion_budget_remaining,
+            },
+            rejection_reason_code: None,
+            rejection_detail: None,
+            forwarded_to: None,
+            evaluated_at: self.now,
+        };
+        if let Some((reason, detail)) = &evaluation.denied {
+            receipt.reject(*reason, &super::prepare::escaped(detail));
+        }
+        (receipt, evaluation)
+    }
+
+    /// Returns the limits that apply to a task, or why there are none.
+    fn limits(&self, task: &Task<'_>) -> Result<Limits<'_>, String> {
+        let domain = task.domain;
+        if let Some(fault) = &self.state.rulebook.fault {
+            return Err(format!("the rule files cannot be used: {fault}"));
+        }
+        let policy = self
+            .rules
+            .admission
+            .get(domain)
+            .ok_or_else(|| format!("there is no rules/admission/{domain}.yaml"))?;
+        let delivered = match &policy.profile.policy_command {
+            None => None,
+            Some(_) => {
+                let delivered = self.delivered(domain).ok_or("the policy command has not answered")?;
+                let fault = delivered.fault.as_deref().unwrap_or("the policy command gave no profile");
+                Some(delivered.profile.as_ref().ok_or(fault)?)
+            }
+        };
+        // A request without causality has no lineage to ask about.
+        if policy.profile.lineage_command.is_some() && task.causality.is_some() {
+            match &self.lookups.reported {
+                Some(Ok(_)) => {}
+                Some(Err(fault)) => return Err(fault.clone()),
+                None => return Err("the lineage command has not answered".to_owned()),
+            }
+        }
+        Ok(Limits { file: &policy.profile, delivered })
+    }
+
+    pub(super) fn delivered(&self, domain: &Domain) -> Option<&Delivered> {
+        let policy = self.rules.admission.get(domain)?;
+        kept(policy, self.state.admission.policies.get(&domain.to_string())?, self.now)
+    }
+
+    fn roots_in_hour(&self, source: &Principal) -> u64 {
+        let opened = self
+            .state
+            .admission
+            .roots
+            .get(source)
+            .map(|times| times.iter().filter(|at| self.now.since_ms(**at) < ROOTS_WINDOW_MS).count());
+        u64::try_from(opened.unwrap_or(0)).unwrap_or(u64::MAX)
+    }
+}
+
+/// Whether `admission.cache_clear` (`which` is `None`) or `admission.cache_invalidate` of this
+/// sender covers a domain: a person may clear every domain, other principals their own.
+pub(super) fn is_forgotten(
+    rules: &Rulebook,
+    source: &Principal,
+    which: Option<&InvalidatePolicy>,
+    domain: &str,
+) -> bool {
+    let own = rules.principals.get(source).and_then(|rule| rule.admission.as_ref());
+    let may = rules.role(source) == Some(Role::Human)
+        || own.is_some_and(|grant| grant.domains.iter().any(|own| own.to_string() == domain));
+    may && which.is_none_or(|which| domain.rsplit('/').next() == Some(which.policy_profile_id.as_str()))
+}
+
+/// Returns what a policy command delivered, while it is valid: the command was run for this very
+/// policy file, and the result is not too old. A failure is kept for one second: a flood cannot
+/// start a broken command for every request, and a brief failure does not last.
+pub fn kept<'a>(policy: &Policy, delivered: &'a Delivered, now: Time) -> Option<&'a Delivered> {
+    let ttl_s = policy.profile.cache_ttl_seconds.map_or(CACHE_TTL_S, |ttl| ttl.get());
+    let kept_s = if delivered.profile.is_some() { ttl_s } else { ttl_s.min(FAULT_KEPT_S) };
+    let age_ms = now.since_ms(delivered.at);
+    let is_fresh = (0..i64::from(kept_s).saturating_mul(1000)).contains(&age_ms);
+    Some(delivered).filter(|delivered| is_fresh && delivered.policy == policy.sha256)
+}

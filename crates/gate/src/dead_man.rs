@@ -1,0 +1,183 @@
+//! The dead man's switch: an agent that has something open and stays silent may not enter again
+//! until a heartbeat. The host measures how long the gate has watched without hearing from the
+//! agent; the consequences are decided here.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::state::{self, State};
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::principals::{PrincipalRule, Role};
+use spoolgate_rules::safety::DeadManAction;
+use spoolgate_trading::absent;
+use spoolgate_trading::views::UnheardView;
+use spoolgate_wire::ids::{Leg, Principal};
+use spoolgate_wire::time::Time;
+
+/// What is known about silent agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeadMan {
+    /// Agents whose entries are closed until a heartbeat.
+    pub tripped: BTreeMap<Principal, Tripped>,
+    /// How long earlier processes watched without hearing from an agent, milliseconds.
+    pub unheard_ms: BTreeMap<Principal, u64>,
+}
+
+/// When the switch tripped for an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tripped {
+    /// The time, on the gate's clock.
+    pub at: Time,
+    /// How long the gate had watched without hearing from the agent, milliseconds.
+    pub unheard_ms: u64,
+    /// The consequence, as it was configured then.
+    pub action: DeadManAction,
+}
+
+/// A change of the dead man's switch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Change {
+    /// The switch has tripped.
+    Tripped {
+        /// The agent.
+        principal: Principal,
+        /// When it tripped, and after how long.
+        tripped: Tripped,
+    },
+    /// A heartbeat: the agent's silence is counted from zero again, and a tripped switch is
+    /// rearmed.
+    Beat {
+        /// The agent.
+        principal: Principal,
+    },
+    /// The process ends; keeps how long it and earlier processes have not heard from an agent.
+    Unheard {
+        /// The agent.
+        principal: Principal,
+        /// How long they watched, milliseconds.
+        ms: u64,
+    },
+}
+
+impl DeadMan {
+    pub(super) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Tripped { principal, tripped } => {
+                self.unheard_ms.remove(principal);
+                self.tripped.insert(principal.clone(), tripped.clone());
+            }
+            Change::Beat { principal } => {
+                self.unheard_ms.remove(principal);
+                self.tripped.remove(principal);
+            }
+            Change::Unheard { principal, ms } => {
+                self.unheard_ms.insert(principal.clone(), *ms);
+            }
+        }
+    }
+
+    /// Notes a sign of life from `source`. That does not rearm a tripped switch.
+    pub fn hear(&mut self, source: &str) {
+        // Almost always empty: it only holds what earlier processes left.
+        if !self.unheard_ms.is_empty() {
+            self.unheard_ms.retain(|principal, _| principal.as_str() != source);
+        }
+    }
+
+    /// Returns why entries of `principal` are closed, if they are.
+    pub fn closes(&self, principal: &Principal) -> Option<String> {
+        let Tripped { at, unheard_ms, .. } = self.tripped.get(principal)?;
+        let watched_s = unheard_ms / 1000;
+        Some(format!(
+            "nothing was heard of `{principal}` for {watched_s} s until {at}; it sends a heartbeat, or a person does for it"
+        ))
+    }
+}
+
+/// Whether a strategy of the agent has an open position or order.
+fn has_something_open(state: &State, rule: &PrincipalRule) -> bool {
+    let book = &state.book;
+    let mut owners = book.positions.values().map(|held| &held.strategy);
+    let mut senders = book.orders.values().map(|order| &order.strategy);
+    !rule.strategies.is_empty()
+        && (owners.any(|name| rule.strategies.contains(name))
+            || senders.any(|name| rule.strategies.contains(name)))
+}
+
+/// Agents that the gate must hear from: those with something open whose switch has not tripped.
+pub fn awaited<'a>(state: &'a State, rules: &'a Rulebook) -> impl Iterator<Item = &'a Principal> {
+    let is_awaited = |rule: &&PrincipalRule| {
+        rule.role == Role::Agent
+            && !state.dead_man.tripped.contains_key(&rule.name)
+            && has_something_open(state, rule)
+    };
+    let agents = rules.principals.values().filter(move |_| rules.safety.dead_man.is_some());
+    agents.filter(is_awaited).map(|rule| &rule.name)
+}
+
+/// Returns the changes if the gate has watched for `unheard_ms` without hearing from `agent`; none
+/// before the timeout. They cancel its working entries, because the agent is not there to manage
+/// the positions that these would open.
+pub fn trip(
+    state: &State,
+    rules: &Rulebook,
+    agent: &Principal,
+    unheard_ms: u64,
+    now: Time,
+) -> Vec<state::Change> {
+    let Some(dead_man) = &rules.safety.dead_man else { return Vec::new() };
+    if unheard_ms < u64::from(dead_man.timeout_s).saturating_mul(1000) {
+        return Vec::new();
+    }
+    let tripped = Tripped { at: now, unheard_ms, action: dead_man.action };
+    let tripped = Change::Tripped { principal: agent.clone(), tripped };
+    let withdrawn = absent::withdraw(&state.book, agent, now).into_iter().map(state::Change::Book);
+    [state::Change::DeadMan(tripped)].into_iter().chain(withdrawn).collect()
+}
+
+/// Returns the next position that the switch closes at the market, with an order of line `seq`. It
+/// closes positions of strategies whose agents have all tripped, except in symbols where such an
+/// order waits for a person to check it.
+pub fn liquidate(state: &State, rules: &Rulebook, seq: u64, now: Time) -> Option<Vec<state::Change>> {
+    let liquidates = |name: &Principal| {
+        let tripped = state.dead_man.tripped.get(name);
+        tripped.is_some_and(|tripped| tripped.action == DeadManAction::LiquidateAll)
+    };
+    if !state.dead_man.tripped.keys().any(liquidates) {
+        return None;
+    }
+    let last_of = |position: &spoolgate_trading::order::Position| {
+        let mut agents = rules
+            .principals
+            .values()
+            .filter(|rule| rule.role == Role::Agent && rule.strategies.contains(&position.strategy))
+            .peekable();
+        let first = agents.peek().map(|rule| rule.name.clone());
+        first.filter(|_| agents.all(|rule| liquidates(&rule.name)))
+    };
+    // A venue that dropped such an order would drop it again each time; otherwise it may have
+    // filled.
+    let is_stuck = |symbol| {
+        state.book.doubted_symbols.get(symbol).is_some_and(|doubt| doubt.order_id.leg == Leg::Flatten)
+    };
+    let positions = state.book.positions.values().filter(|position| !is_stuck(&position.symbol));
+    let mut orders = positions.filter_map(|position| {
+        let agent = last_of(position)?;
+        absent::close_at_market(&state.book, position, &agent, seq, now)
+    });
+    orders.next().map(|change| vec![state::Change::Book(change)])
+}
+
+/// The agents whose switch has tripped.
+pub fn unheard(state: &State) -> Vec<UnheardView> {
+    let unheard = state.dead_man.tripped.iter().map(|(principal, tripped)| UnheardView {
+        principal: principal.clone(),
+        since: tripped.at,
+        action: tripped.action.as_str(),
+    });
+    unheard.collect()
+}

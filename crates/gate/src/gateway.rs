@@ -1,0 +1,392 @@
+//! Outgoing actions: the step that lets them begin, and the lines about how they ended. Adapters
+//! run beside the gate; a decision only states that one may run.
+
+use serde_json::value::RawValue;
+
+use super::decide::MEMBER_BYTES_MAX;
+use super::handle::{Judged, Outcome, Turn};
+use super::prepare::{Authentic, Refusal, escaped};
+use super::record::{Decision, Flow, Metadata, Response, Status};
+use super::state::Change;
+use spoolgate_outgoing::allowlist;
+use spoolgate_outgoing::anomaly::Anomaly;
+use spoolgate_outgoing::open::{self, Destination, OpenAction, second_of};
+use spoolgate_rules::gateway::AdapterRule;
+use spoolgate_rules::services::Service;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::gateway::{ActionId, AdapterAnswer, GatewayCall};
+use spoolgate_wire::json;
+use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::time::Time;
+
+/// File of the allowlist, below `rules/`.
+const SERVICES: &str = "services.yaml";
+/// File of rates, anomalies and adapters, below `rules/`.
+const GATEWAY: &str = "gateway.yaml";
+/// How long to wait when the maximum number of actions is open: when one ends is not known.
+/// Milliseconds.
+pub(super) const FULL_RETRY_MS: i64 = 1000;
+/// Maximum bytes kept of an adapter's complaint.
+const COMPLAINT_BYTES: usize = 300;
+
+/// An action to start once its request's line is durable.
+#[derive(Clone, Debug)]
+pub struct Begins {
+    /// The name of the action.
+    pub id: ActionId,
+    /// The adapter that carries it out.
+    pub adapter: AdapterRule,
+    /// The service that it goes to.
+    pub service: Service,
+    /// The payload with defaults, JSON.
+    pub payload: String,
+}
+
+/// How an adapter ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended well, and its output states the result.
+    Answered,
+    /// It was a stub, which has no effect outside.
+    Stub,
+    /// It was not started, so nothing was done.
+    NotRun,
+    /// It took too long and was killed.
+    TimedOut,
+    /// It wrote too much and was killed.
+    Flooded,
+    /// It ended by a signal, or with an exit code other than 0.
+    Crashed,
+    /// The gate ended, in order or not, before the adapter did.
+    Lost,
+    /// It disclosed a credential; nothing of its output is kept.
+    Withheld,
+}
+
+/// What an adapter did, as far as the gate saw it.
+#[derive(Clone, Debug)]
+pub struct Ran {
+    /// How it ended.
+    pub ending: Ending,
+    /// How it ended, as a text for operators.
+    pub note: String,
+    /// Its output, if it ended well.
+    pub output: Option<Vec<u8>>,
+    /// The first bytes of its complaint, for operators only: the sender does not get it.
+    pub complaint: Vec<u8>,
+}
+
+impl Ran {
+    /// A run without output.
+    pub fn new(ending: Ending, note: impl Into<String>) -> Ran {
+        Ran { ending, note: note.into(), output: None, complaint: Vec::new() }
+    }
+
+    /// The complaint, as far as it is kept.
+    fn complained(&self) -> Option<String> {
+        let complaint = self.complaint.get(..self.complaint.len().min(COMPLAINT_BYTES)).unwrap_or_default();
+        let complaint = escaped(String::from_utf8_lossy(complaint).trim());
+        Some(complaint).filter(|complaint| !complaint.is_empty())
+    }
+}
+
+/// The row that compares a count with its limit.
+fn counted(
+    check: &'static str,
+    count: u32,
+    most: u32,
+    unit: &'static str,
+    fault: Option<String>,
+) -> CheckRow {
+    CheckRow::compared(Amount::from(count), Amount::from(most), unit, GATEWAY)
+        .unless_fault(fault)
+        .named(check)
+}
+
+/// The body of an answer that states how long to wait.
+pub(super) fn retry_after(ms: i64) -> Option<Box<RawValue>> {
+    RawValue::from_string(format!(r#"{{"retryAfterMs":{ms}}}"#)).ok()
+}
+
+/// Turns the decision of an action that may begin into its request line.
+pub(super) fn begin(turn: &Turn<'_>, decision: &mut Decision) {
+    decision.status = Status::Pending;
+    decision.direction = Flow::Request;
+    let (spool, answer) = match turn.granted {
+        Some(granted) => (granted.hold.spool.clone(), granted.hold.answer.clone()),
+        None => (decision.spool.clone(), decision.answer.clone()),
+    };
+    let (payload_hash, signature) = (decision.payload_hash.clone(), decision.signature.clone());
+    for change in &mut decision.changes {
+        if let Change::Actions(open::Change::Opened(opened)) = change {
+            opened.spool.clone_from(&spool);
+            opened.answer.clone_from(&answer);
+            opened.payload_hash.clone_from(&payload_hash);
+            opened.signature.clone_from(&signature);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Adds another place for the answer of an open action, after a copy of its request arrived.
+    pub(super) fn also_answered(&self, line: u64, answer: &str) -> Option<Change> {
+        let open = self.state.actions.open.get(&ActionId(line))?;
+        let (id, is_known) = (open.id, open.answers(answer));
+        (!is_known).then(|| Change::Actions(open::Change::AlsoAnswer { id, answer: answer.to_owned() }))
+    }
+
+    /// Refuses a copy if the maximum number of places already waits for the answer of the original.
+    pub(super) fn has_room_for_copy(&self, line: u64, answer: &str) -> Result<(), Refusal> {
+        let id = ActionId(line);
+        if !self.state.actions.is_full_of_copies(id, answer) {
+            return Ok(());
+        }
+        let most = open::ALSO_MAX;
+        let what = format!("{id} is on its way, and {most} other places wait for its answer already");
+        Err(Refusal::new(Code::ActionsFull, what))
+    }
+
+    /// The row of a rate. After a grant it only warns: the approver wanted this very request, and
+    /// no other request can have its id.
+    fn limited(&self, check: &'static str, count: u32, most: u32, fault: Option<String>) -> CheckRow {
+        let row = counted(check, count, most, "actions", fault);
+        if self.granted.is_some() { row.lifted("warn") } else { row }
+    }
+
+    /// The rows about what is out of the ordinary of a request, and the anomalies that were not
+    /// approved.
+    fn flagged(&self, authentic: &Authentic) -> (Vec<CheckRow>, Vec<Anomaly>) {
+        let (envelope, limits) = (&authentic.envelope, &self.rules.gateway.anomalies);
+        let source = &envelope.source;
+        let (mut rows, mut anomalies) = (Vec::new(), Vec::new());
+        let is_approved =
+            |anomaly: Anomaly| self.granted.is_some_and(|granted| granted.hold.anomalies.contains(&anomaly));
+        let mut flag = |anomaly: Anomaly, count: u32, most: u32, unit: &'static str, what: String| {
+            let fault = (count > most).then_some(what);
+            let row = counted(anomaly.check_name(), count, most, unit, fault);
+            let row = if is_approved(anomaly) { row.lifted("approved") } else { row };
+            anomalies.extend((!row.passed).then_some(anomaly));
+            rows.push(row);
+        };
+        let window_ms = i64::from(limits.burst_window_s).saturating_mul(1000);
+        let signed_ms = envelope.timestamp.ms();
+        let burst =
+            self.state.actions.signed.get(source).map_or(1, |signed| signed.densest(signed_ms, window_ms));
+        let most = limits.burst_max;
+        let what =
+            format!("more than {most} actions of `{source}` were signed within {} s", limits.burst_window_s);
+        flag(Anomaly::Burst, burst, most, "actions", what);
+        let bytes = u32::try_from(envelope.payload.len()).unwrap_or(u32::MAX);
+        let most = limits.payload_bytes_max;
+        flag(Anomaly::Payload, bytes, most, "bytes", format!("the payload is larger than {most} bytes"));
+        (rows, anomalies)
+    }
+
+    /// Decides whether an outgoing action may begin.
+    pub(super) fn begin_action(&self, authentic: &Authentic, call: &GatewayCall) -> Result<Outcome, Refusal> {
+        let envelope = &authentic.envelope;
+        let (source, action) = (&envelope.source, envelope.action.as_str());
+        let (state, rules) = (&self.state.actions, &self.rules.gateway);
+        let destination = allowlist::destination(&self.rules.services, action, call);
+        let mut rows = vec![
+            CheckRow::yes_no(self.state.rulebook.fault.clone(), "state").named("rulebook"),
+            CheckRow::yes_no(self.state.clock_fault(), "state").named("clock"),
+            CheckRow::yes_no(self.state.halted(source), "state").named("manual_halt"),
+            CheckRow::yes_no(destination.as_ref().err().cloned(), SERVICES).named("allowlist"),
+        ];
+        let second = second_of(self.now);
+        let own = state.hours.get(source).and_then(|hours| hours.get(action));
+        let own_count = own.map_or(0, |hour| hour.within(second)).saturating_add(1);
+        let (own_max, all_max) = (rules.rates.of(action), rules.rates.all_per_hour);
+        let over = (own_count > own_max)
+            .then(|| format!("`{source}` may begin {own_max} of `{action}` within an hour"));
+        rows.push(self.limited("action_rate", own_count, own_max, over));
+        let all_count = state.all.within(second).saturating_add(1);
+        let over =
+            (all_count > all_max).then(|| format!("all together may begin {all_max} actions within an hour"));
+        rows.push(self.limited("gateway_rate", all_count, all_max, over));
+        let open_count = u32::try_from(state.open.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let payload = call.to_json().map_err(|why| Refusal::new(Code::Internal, why.to_string()))?;
+        let payload_bytes = u64::try_from(payload.len()).unwrap_or(u64::MAX);
+        let mut others = self.rules.principals.values().filter(|other| other.name != *source);
+        let has_others = others.any(|other| !other.actions.is_empty());
+        let over = state.without_room(source, payload_bytes, rules.open_max, has_others);
+        rows.push(self.limited("open_actions", open_count, rules.open_max, over));
+        let (flagged, anomalies) = self.flagged(authentic);
+        rows.extend(flagged);
+        let first = destination.as_ref().ok().and_then(|service| {
+            let destination = Destination { host: service.host.clone(), added_at: service.added_at };
+            let is_known = state.destinations.get(&service.service) == Some(&destination);
+            (!is_known).then(|| (service.service.clone(), destination))
+        });
+        let news = first.as_ref().map(|(service, destination)| {
+            let Destination { host, added_at } = destination;
+            format!("nothing went to `{host}` since `{service}` was allowed at {added_at}")
+        });
+        rows.push(CheckRow::yes_no(news, SERVICES).named("anomaly_destination").lifted("warn"));
+        let adapter =
+            destination.as_ref().ok().and_then(|service| rules.adapter(action, service.service.as_str()));
+        let fault =
+            adapter.is_none().then(|| format!("rules/gateway.yaml has no adapter for `{action}` there"));
+        rows.push(CheckRow::yes_no(fault, GATEWAY).named("adapter"));
+        let is_of_anomaly =
+            |row: &&CheckRow| anomalies.iter().any(|anomaly| anomaly.check_name() == row.name);
+        let failed = rows.iter().find(|row| !row.passed && !is_of_anomaly(row));
+        let refusal = failed.map(super::decide::refusal_of);
+        let (Ok(service), Some(adapter), None) = (&destination, adapter, &refusal) else {
+            let after_ms = match refusal.as_ref().map(|refusal| refusal.code) {
+                Some(Code::RateLimited) => {
+                    let own_ms = own.map_or(0, |hour| hour.room_at_ms(second, own_max));
+                    let at_ms = own_ms.max(state.all.room_at_ms(second, all_max));
+                    Some(at_ms.saturating_sub(self.now.ms()).max(0))
+                }
+                Some(Code::ActionsFull) => Some(FULL_RETRY_MS),
+                _ => None,
+            };
+            let data = after_ms.and_then(retry_after);
+            return Ok(Outcome { data, judged: Some(Judged { rows, refusal }), ..Outcome::default() });
+        };
+        let id = ActionId(self.seq);
+        let opened = OpenAction {
+            id,
+            request_id: envelope.id.clone(),
+            source: source.clone(),
+            action: action.to_owned(),
+            service: service.service.clone(),
+            host: service.host.clone(),
+            adapter: adapter.adapter.as_str().to_owned(),
+            payload_hash: None,
+            signature: None,
+            spool: String::new(),
+            answer: String::new(),
+            also: Vec::new(),
+            payload_bytes,
+            signed_at: envelope.timestamp,
+            begun_at: self.now,
+        };
+        let begins = Begins { id, adapter: adapter.clone(), service: (*service).clone(), payload };
+        let first = first.map(|(service, destination)| open::Change::FirstUse { service, destination });
+        let changes = first.into_iter().chain([open::Change::Opened(Box::new(opened))]);
+        Ok(Outcome {
+            changes: changes.map(Change::Actions).collect(),
+            begins: Some(Box::new(begins)),
+            anomalies,
+            judged: Some(Judged { rows, refusal: None }),
+            ..Outcome::default()
+        })
+    }
+}
+
+/// The line about how an action ended, and the blobs by digest that must be durable before it.
+pub fn respond(
+    open: &OpenAction,
+    ran: &Ran,
+    rulebook: &str,
+    now: Time,
+    seq: u64,
+) -> (Response, Vec<(String, Vec<u8>)>) {
+    let (mut response, blobs) = written(open, heard(open, ran), rulebook, now, seq);
+    if response.status != Status::Success {
+        response.complaint = ran.complained();
+    }
+    (response, blobs)
+}
+
+/// The body of the answer, why it is an error, and how the adapter ended.
+pub(super) type Heard = (Option<Box<RawValue>>, Option<Refusal>, String);
+
+/// Writes the line from what the adapter reported.
+pub(super) fn written(
+    open: &OpenAction,
+    (data, refusal, note): Heard,
+    rulebook: &str,
+    now: Time,
+    seq: u64,
+) -> (Response, Vec<(String, Vec<u8>)>) {
+    let mut blobs = Vec::new();
+    let (mut data, mut data_blob) = (data, None);
+    if let Some(large) = data.take_if(|data| data.get().len() > MEMBER_BYTES_MAX) {
+        let digest = sha256_hex(large.get().as_bytes());
+        blobs.push((digest.clone(), large.get().as_bytes().to_vec()));
+        data_blob = Some(digest);
+    }
+    let response = Response {
+        timestamp: now,
+        id: seq.to_string(),
+        request_id: open.request_id.to_string(),
+        action: open.action.clone(),
+        source: open.source.to_string(),
+        direction: Flow::Response,
+        status: if refusal.is_none() { Status::Success } else { Status::Error },
+        payload_hash: open.payload_hash.clone(),
+        signature: open.signature.clone(),
+        request_line: open.id.0,
+        adapter: open.adapter.clone(),
+        note,
+        complaint: None,
+        data,
+        data_blob,
+        metadata: Metadata {
+            code: refusal.as_ref().map(|refusal| refusal.code),
+            message: refusal.map(|refusal| refusal.message),
+            replay_of: None,
+        },
+        spool: open.spool.clone(),
+        answer: open.answer.clone(),
+        also: open.also.clone(),
+        rulebook: rulebook.to_owned(),
+        changes: vec![Change::Actions(open::Change::Closed { id: open.id })],
+    };
+    (response, blobs)
+}
+
+/// The refusal for an action that failed without an answer of its adapter.
+pub(super) fn ended_badly(open: &OpenAction, code: Code, note: &str) -> Refusal {
+    Refusal::new(code, format!("{}: {note}", open.id))
+}
+
+/// The body and the refusal of a stub's answer.
+pub(super) fn of_stub(open: &OpenAction) -> (Option<Box<RawValue>>, Refusal) {
+    let data = RawValue::from_string(r#"{"stub":true}"#.to_owned()).ok();
+    (data, Refusal::new(Code::StubAdapter, format!("{}: nothing was done", open.id)))
+}
+
+fn heard(open: &OpenAction, ran: &Ran) -> Heard {
+    let note = escaped(&ran.note);
+    let refusal = |code: Code, what: &str| Some(Refusal::new(code, format!("{}: {what}", open.id)));
+    let failed = |code: Code| (None, Some(ended_badly(open, code, &note)), note.clone());
+    match ran.ending {
+        Ending::Stub => {
+            let (data, refusal) = of_stub(open);
+            (data, Some(refusal), note)
+        }
+        Ending::NotRun => failed(Code::AdapterNotRun),
+        Ending::TimedOut => failed(Code::AdapterTimedOut),
+        Ending::Flooded | Ending::Withheld => failed(Code::AdapterOutput),
+        Ending::Crashed => failed(Code::AdapterCrashed),
+        Ending::Lost => failed(Code::UnknownOutcome),
+        Ending::Answered => match read(ran.output.as_deref().unwrap_or_default()) {
+            Ok(AdapterAnswer { data, error: None, .. }) => (data, None, note),
+            Ok(AdapterAnswer { data, error: Some(error), .. }) => {
+                (data, refusal(Code::AdapterFailed, &format!("{}: {}", error.code, error.message)), note)
+            }
+            Err(why) => (None, refusal(Code::AdapterOutput, &format!("{}; {why}", ran.note)), note),
+        },
+    }
+}
+
+fn read(output: &[u8]) -> Result<AdapterAnswer, String> {
+    let text = json::check_object(output).map_err(|error| format!("its output is no answer: {error}"))?;
+    let text = json::minify(text);
+    let mut answer: AdapterAnswer =
+        serde_json::from_str(&text).map_err(|error| format!("its output is no answer: {error}"))?;
+    // A line does not distinguish null from absent.
+    answer.data.take_if(|data| data.get() == "null");
+    match (answer.success, &answer.error) {
+        (true, Some(_)) => Err("its output says both success and an error".to_owned()),
+        (false, None) => Err("its output says neither success nor an error".to_owned()),
+        _ => Ok(answer),
+    }
+}

@@ -1,0 +1,39 @@
+//! The gate itself: who may send what, in which lane, and the pure function that decides it. No
+//! clock, no file, no randomness, no environment: a decision's inputs are passed in and recorded in
+//! its line.
+
+pub mod actions;
+pub mod admission;
+pub mod again;
+pub mod approvals;
+pub mod control;
+pub mod council;
+pub mod dead_man;
+pub mod decide;
+pub mod efficacy;
+pub mod elsewhere;
+pub mod events;
+pub mod exempt;
+pub mod facts;
+pub mod fired;
+pub mod gateway;
+pub mod handle;
+pub mod history;
+pub mod market;
+pub mod outbox;
+pub mod portfolio;
+pub mod prepare;
+pub mod proposals;
+pub mod rates;
+pub mod record;
+pub mod rules;
+pub mod schemas;
+pub mod sealing;
+pub mod selftest;
+pub mod services;
+pub mod state;
+
+pub use decide::{Decided, Lookups, Seen, decide};
+pub use prepare::{Delivery, Prepared, prepare};
+pub use record::{Decision, EventKind, Record};
+pub use state::{Change, State};

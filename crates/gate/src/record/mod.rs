@@ -1,0 +1,193 @@
+//! The bodies of ledger lines that carry meaning, with fixed keys in a fixed order per kind. A decision
+//! line alone can rebuild its answer; the changes in all lines, folded, are the state.
+
+mod answers;
+mod case;
+mod decision;
+mod events;
+mod inputs;
+mod response;
+
+pub use answers::{AdmissionAnswer, OrderAnswer};
+pub(crate) use answers::{HeldAnswer, LimitedAnswer};
+pub use case::{CaseDecision, ClosedBy};
+pub use decision::{Decision, Flow, Metadata, Ruling, Status};
+pub use events::{Admin, Event, EventKind, Genesis, MarketRows, Published, Redaction};
+pub use inputs::{AdmissionInput, AskedFor, Input};
+pub use response::Response;
+
+use serde::Deserialize;
+
+use super::state::Change;
+use spoolgate_wire::heads::{GivenUp, Rotation};
+use spoolgate_wire::time::Time;
+
+/// Any line but the ledger's own (`segment`, `seal`).
+#[derive(Clone, Debug)]
+pub enum Record {
+    /// `genesis`.
+    Genesis(Genesis),
+    /// A line that is not about one request, of one of nine kinds.
+    Event(EventKind, Event),
+    /// `rotate`: the log's own keys were handed over.
+    Rotate(Rotation),
+    /// `admin`: what a person did to the ledger's folder, under the lock.
+    Admin(Admin),
+    /// `published`.
+    Published(Published),
+    /// `market`.
+    Market(MarketRows),
+    /// `input`: what a role's command answered.
+    Input(Input),
+    /// `input` too: what a command answered to admission.
+    AdmissionInput(Box<AdmissionInput>),
+    /// `council`: the decision on a case.
+    Council(Box<CaseDecision>),
+    /// `decision`.
+    Decision(Box<Decision>),
+    /// `response`: what came of an outgoing action.
+    Response(Box<Response>),
+    /// `redact`.
+    Redact(Redaction),
+}
+
+impl Record {
+    /// The line's `kind`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Record::Genesis(_) => "genesis",
+            Record::Event(kind, _) => kind.name(),
+            Record::Rotate(_) => "rotate",
+            Record::Admin(_) => "admin",
+            Record::Published(_) => "published",
+            Record::Market(_) => "market",
+            Record::Input(_) | Record::AdmissionInput(_) => "input",
+            Record::Council(_) => "council",
+            Record::Decision(decision) => decision.kind(),
+            Record::Response(_) => "response",
+            Record::Redact(_) => "redact",
+        }
+    }
+
+    /// Whether it gives instructions to a bridge.
+    pub fn instructs(&self) -> bool {
+        super::outbox::instructs(self.changes())
+    }
+
+    /// What it says was given up by accepting rollbacks.
+    pub fn given_up(&self) -> impl Iterator<Item = &GivenUp> {
+        self.changes().iter().filter_map(|change| match change {
+            Change::HeadsGivenUp(given_up) => Some(given_up),
+            _ => None,
+        })
+    }
+
+    /// Whether the index remembers the position of the line: all lines but `published`. Answers,
+    /// cases, instructions and rules are rebuilt from them, and they can be queried.
+    pub fn is_indexed(&self) -> bool {
+        !matches!(self, Record::Published(_))
+    }
+
+    /// The line's body as a JSON object.
+    ///
+    /// # Errors
+    /// The serialiser's message.
+    pub fn body(&self) -> Result<String, String> {
+        match self {
+            Record::Genesis(body) => serde_json::to_string(body),
+            Record::Event(_, body) => serde_json::to_string(body),
+            Record::Rotate(body) => serde_json::to_string(body),
+            Record::Admin(body) => serde_json::to_string(body),
+            Record::Published(body) => serde_json::to_string(body),
+            Record::Market(body) => serde_json::to_string(body),
+            Record::Input(body) => serde_json::to_string(body),
+            Record::AdmissionInput(body) => serde_json::to_string(body),
+            Record::Council(body) => serde_json::to_string(body),
+            Record::Redact(body) => serde_json::to_string(body),
+            Record::Response(body) => serde_json::to_string(body),
+            Record::Decision(body) => return body.body(),
+        }
+        .map_err(|error| error.to_string())
+    }
+
+    /// Reads a body back; none for the ledger's own kinds.
+    ///
+    /// # Errors
+    /// What is wrong with the body, or an unknown kind.
+    pub fn parse(kind: &str, body: &str) -> Result<Option<Record>, String> {
+        fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, String> {
+            serde_json::from_str(body).map_err(|error| error.to_string())
+        }
+        Ok(Some(match kind {
+            "genesis" => Record::Genesis(read(body)?),
+            "rotate" => Record::Rotate(read(body)?),
+            "admin" => Record::Admin(read(body)?),
+            "published" => Record::Published(read(body)?),
+            "market" => Record::Market(read(body)?),
+            "input" => match read(body) {
+                Ok(input) => Record::Input(input),
+                Err(why) => Record::AdmissionInput(
+                    read(body).map_err(|other| format!("{why}; as an input of admission: {other}"))?,
+                ),
+            },
+            "council" => Record::Council(Box::new(read(body)?)),
+            "decision" | "request" => {
+                let decision: Decision = read(body)?;
+                if (decision.status == Status::Pending) != (kind == "request") {
+                    return Err("a request line is pending, and no decision is".to_owned());
+                }
+                Record::Decision(Box::new(decision))
+            }
+            "response" => Record::Response(Box::new(read(body)?)),
+            "redact" => Record::Redact(read(body)?),
+            "seal" | "segment" => return Ok(None),
+            other => match EventKind::named(other) {
+                Some(kind) => Record::Event(kind, read(body)?),
+                None => return Err(format!("unknown kind `{other}`")),
+            },
+        }))
+    }
+
+    /// The gate's clock when it was written.
+    pub fn timestamp(&self) -> Time {
+        match self {
+            Record::Genesis(body) => body.timestamp,
+            Record::Event(_, body) => body.timestamp,
+            Record::Rotate(body) => body.timestamp,
+            Record::Admin(body) => body.timestamp,
+            Record::Published(body) => body.timestamp,
+            Record::Market(body) => body.timestamp,
+            Record::Input(body) => body.timestamp,
+            Record::AdmissionInput(body) => body.timestamp,
+            Record::Council(body) => body.timestamp,
+            Record::Decision(body) => body.timestamp,
+            Record::Response(body) => body.timestamp,
+            Record::Redact(body) => body.timestamp,
+        }
+    }
+
+    /// What it does to the state.
+    pub fn changes(&self) -> &[Change] {
+        match self {
+            Record::Genesis(body) => &body.changes,
+            Record::Event(_, body) => &body.changes,
+            Record::Rotate(_) | Record::Published(_) | Record::Redact(_) => &[],
+            Record::Admin(body) => &body.changes,
+            Record::Market(body) => &body.changes,
+            Record::Input(body) => &body.changes,
+            Record::AdmissionInput(body) => &body.changes,
+            Record::Council(body) => &body.changes,
+            Record::Decision(body) => &body.changes,
+            Record::Response(body) => &body.changes,
+        }
+    }
+}
+
+/// The body of a line of this kind, read and written again: `audit verify --strict` compares the
+/// two. Empty for a kind that this program does not know.
+///
+/// # Errors
+/// Describes what is wrong with the body.
+pub fn canonical(kind: &str, body: &str) -> Result<String, Box<dyn std::error::Error + Send + Sync>> {
+    Ok(Record::parse(kind, body)?.map(|record| record.body()).transpose()?.unwrap_or_default())
+}

@@ -1,0 +1,89 @@
+//! The line about how an outgoing action ended.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::answers::from_blob;
+use super::decision::{Flow, Metadata, Status};
+use crate::state::Change;
+use spoolgate_wire::answer::{Answer, AnswerStatus};
+use spoolgate_wire::time::Time;
+
+/// What came of an outgoing action.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Response {
+    /// The gate's clock.
+    pub timestamp: Time,
+    /// Id of this entry: its own seq.
+    pub id: String,
+    /// Id of the request.
+    pub request_id: String,
+    /// Its action.
+    pub action: String,
+    /// Who signed it.
+    pub source: String,
+    /// Always `response`.
+    pub direction: Flow,
+    /// `success` or `error`.
+    pub status: Status,
+    /// SHA-256 of the payload, hex, as its request line has it.
+    pub payload_hash: Option<String>,
+    /// The signature as its request line has it.
+    pub signature: Option<String>,
+    /// Its request line.
+    pub request_line: u64,
+    /// `stub` or `exec`.
+    pub adapter: String,
+    /// How the adapter ended, in words.
+    pub note: String,
+    /// What it complained of, for people: it is not answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub complaint: Option<String>,
+    /// What the adapter says came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<Box<RawValue>>,
+    /// Its digest instead, where it is larger than 8 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_blob: Option<String>,
+    /// The exact reason.
+    pub metadata: Metadata,
+    /// Spool the request came through.
+    pub spool: String,
+    /// Where the answer is, below the spool.
+    pub answer: String,
+    /// Where else it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// Hash of the rulebook in force.
+    pub rulebook: String,
+    /// What it does to the state.
+    pub changes: Vec<Change>,
+}
+
+impl Response {
+    /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
+    ///
+    /// # Errors
+    /// A message if a blob is needed and missing or is not JSON.
+    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
+        let data = match (&self.data, &self.data_blob) {
+            (Some(data), _) => Some(data.clone()),
+            (None, Some(digest)) => Some(from_blob(digest, blob)?),
+            (None, None) => None,
+        };
+        Ok(Answer {
+            request_id: self.request_id.clone(),
+            timestamp: self.timestamp,
+            status: if self.status == Status::Success { AnswerStatus::Success } else { AnswerStatus::Error },
+            data,
+            error: self.metadata.answered(),
+            audit_ref: self.id.clone(),
+        })
+    }
+
+    /// Every place below the spool that the answer goes to.
+    pub fn answers(&self) -> impl Iterator<Item = &str> {
+        [self.answer.as_str()].into_iter().chain(self.also.iter().map(String::as_str))
+    }
+}

@@ -1,0 +1,415 @@
+//! The gate's state: a fold of the changes in ledger lines, bounded by what is open, not by
+//! history.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use serde::{Deserialize, Serialize};
+
+use super::approvals::{self, Approvals};
+use super::dead_man::{self, DeadMan};
+use super::proposals::{self, ProposalsState};
+use super::rates::Rates;
+use super::services::{self, CredentialRecord};
+use spoolgate_admission::lineage as admission;
+use spoolgate_control::{self as control, ControlState};
+use spoolgate_council::case as council;
+use spoolgate_outgoing::{self as actions, ActionsState};
+use spoolgate_rules::rule::Entries;
+use spoolgate_trading::{self as trading, Book};
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::heads::{GivenUp, Head};
+use spoolgate_wire::ids::{Principal, ServiceName};
+use spoolgate_wire::time::Time;
+
+/// Everything that decisions read apart from the rulebook, the request and the look-ups.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct State {
+    /// Cash, positions, orders and markets.
+    pub book: Book,
+    /// Keys by key id. Ended keys stay: a line is checked with the key that was valid at its time.
+    pub keys: BTreeMap<String, KeyRecord>,
+    /// Halts of entries.
+    pub halts: Halts,
+    /// The ledger's clock.
+    pub clock: Clock,
+    /// The rulebook in force.
+    pub rulebook: RulebookState,
+    /// Council cases.
+    pub council: CouncilState,
+    /// The bounded part of admission.
+    pub admission: AdmissionState,
+    /// Decisions of controllers.
+    pub control: ControlState,
+    /// Outgoing actions.
+    #[serde(default)]
+    pub actions: ActionsState,
+    /// Credentials in force, by service; their secrets are in the keyring.
+    #[serde(default)]
+    pub credentials: BTreeMap<ServiceName, CredentialRecord>,
+    /// Messages that agents have sent within a minute.
+    pub rates: Rates,
+    /// Silent agents.
+    pub dead_man: DeadMan,
+    /// Held requests.
+    pub approvals: Approvals,
+    /// Proposals that wait for an approver.
+    pub proposals: ProposalsState,
+    /// Set entries added while the gate ran, by approvals and grants.
+    pub entries: Entries,
+    /// Heads of this log that were given up when a person continued an older copy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub given_up: Vec<Head>,
+    /// Version of the program that writes the lines.
+    #[serde(default)]
+    pub program: String,
+    /// The [`SEMANTICS`] of that version; `None` until a line names one other than the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub semantics: Option<u32>,
+}
+
+/// The part of admission that is kept in memory; the trees are in the index.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AdmissionState {
+    /// When each principal opened root tasks within the last hour; bounded by its own limit.
+    pub roots: BTreeMap<Principal, VecDeque<Time>>,
+    /// Profiles that policy commands delivered, by domain.
+    pub policies: BTreeMap<String, admission::Delivered>,
+}
+
+/// The part of the council cases that is kept in memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CouncilState {
+    /// How many are open.
+    pub open: u64,
+}
+
+/// A key as the ledger knows it; its secret is in the keyring.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyRecord {
+    /// The key id.
+    pub key_id: String,
+    /// Its principal.
+    pub principal: Principal,
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// When it was added.
+    pub added_at: Time,
+    /// When it ends, after a rotation.
+    pub ends_at: Option<Time>,
+    /// When a person revoked it: final, whatever the clock does afterwards.
+    pub revoked_at: Option<Time>,
+}
+
+/// Halts set by people, agents and the halt file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halts {
+    /// Whether `rules/HALT` exists or cannot be checked.
+    pub file: bool,
+    /// A halt of all principals.
+    pub all: Option<Halt>,
+    /// Halts of single principals.
+    pub principals: BTreeMap<Principal, Halt>,
+}
+
+/// One halt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Halt {
+    /// Who set it.
+    pub by: Principal,
+    /// When it was set.
+    pub at: Time,
+    /// The reason.
+    pub reason: String,
+}
+
+/// The ledger's clock and whether it can be trusted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clock {
+    /// The latest time written. It never decreases, except after `clock.accept`.
+    pub last: Option<Time>,
+    /// A step that closes entries until a person accepts it.
+    pub fault: Option<ClockFault>,
+    /// Whether a person accepted the machine's clock: the next batch takes its time, even if it is
+    /// earlier.
+    pub accepted: bool,
+}
+
+/// A clock step.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClockFault {
+    /// The ledger's time.
+    pub from: Time,
+    /// The machine's time.
+    pub to: Time,
+}
+
+/// The rulebook in force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RulebookState {
+    /// Hash of the last valid rulebook.
+    pub hash: String,
+    /// Why the files on disk cannot be used, with file and line.
+    pub fault: Option<String>,
+}
+
+/// Counts the versions of what this program decides and writes. A release that makes a recorded line
+/// or answer come out otherwise than before raises it by one, and its first `start` line says so. A
+/// replay recomputes only lines of its own semantics: it folds and verifies all others and reports
+/// them as not recomputed.
+pub const SEMANTICS: u32 = 1;
+
+/// The semantics of logs that name none.
+const FIRST_SEMANTICS: u32 = 1;
+
+fn first_semantics() -> u32 {
+    FIRST_SEMANTICS
+}
+
+fn is_first_semantics(semantics: &u32) -> bool {
+    *semantics == FIRST_SEMANTICS
+}
+
+/// A change of the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Change {
+    /// A change of the book.
+    Book(trading::Change),
+    /// A change of a council case: the index keeps cases, the state only the number of open ones.
+    Council(council::Change),
+    /// A change of admission: the index keeps trees and tasks.
+    Admission(admission::Change),
+    /// A control decision.
+    Control(control::Change),
+    /// A change of an outgoing action.
+    Actions(actions::Change),
+    /// A change of the allowlist or of a credential.
+    Services(services::Change),
+    /// A change of the dead man's switch.
+    DeadMan(dead_man::Change),
+    /// A change of a held request, or of a set's entries.
+    Approvals(approvals::Change),
+    /// A change of a proposal.
+    Proposal(proposals::Change),
+    /// A key was added.
+    KeyAdded(KeyRecord),
+    /// A key ends by rotation.
+    KeyEnds {
+        /// The key.
+        key_id: String,
+        /// When; never later than a time set before.
+        at: Time,
+    },
+    /// A key was revoked.
+    KeyRevoked {
+        /// The key.
+        key_id: String,
+        /// When.
+        at: Time,
+    },
+    /// The halt file appeared or disappeared.
+    HaltFile {
+        /// Whether it exists.
+        present: bool,
+    },
+    /// Entries of one principal, or of all, are halted.
+    HaltSet {
+        /// The principal; absent for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<Principal>,
+        /// Who set it, when and why.
+        halt: Halt,
+    },
+    /// A halt ended.
+    HaltCleared {
+        /// The principal; absent for all.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        principal: Option<Principal>,
+    },
+    /// The clock stepped.
+    ClockFaulted(ClockFault),
+    /// A person accepted the clock.
+    ClockAccepted {},
+    /// A rulebook came into force.
+    RulebookLoaded {
+        /// Its hash.
+        hash: String,
+    },
+    /// The rule files cannot be used; the last good rulebook stays for exits.
+    RulebookFaulted {
+        /// File, line and what is wrong.
+        fault: String,
+    },
+    /// A person continued an older copy of the log.
+    HeadsGivenUp(GivenUp),
+    /// Another version of the program writes from here on.
+    ProgramChanged {
+        /// The version.
+        version: String,
+        /// What the version decides and writes, as [`SEMANTICS`] counts it.
+        #[serde(default = "first_semantics", skip_serializing_if = "is_first_semantics")]
+        semantics: u32,
+    },
+}
+
+/// A ledger line that does not fit the state before it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FoldError {
+    /// The change does not fit the book.
+    #[error("{0}")]
+    Book(#[from] trading::fold::ApplyError),
+    /// The state does not know this key.
+    #[error("key `{0}` is not known")]
+    UnknownKey(String),
+    /// An outgoing action cannot begin or end like this.
+    #[error("{0}")]
+    Action(String),
+}
+
+impl State {
+    /// The [`SEMANTICS`] under which the next line is written, as the log tells so far.
+    pub fn semantics(&self) -> u32 {
+        self.semantics.unwrap_or(FIRST_SEMANTICS)
+    }
+
+    /// Applies one change.
+    ///
+    /// # Errors
+    /// Returns [`FoldError`] if the change does not fit: this program did not write such a ledger.
+    pub fn apply(&mut self, change: &Change) -> Result<(), FoldError> {
+        match change {
+            Change::Book(change) => self.book.apply(change)?,
+            Change::Council(council::Change::CaseOpened(_)) => {
+                self.council.open = self.council.open.saturating_add(1)
+            }
+            Change::Council(council::Change::CaseClosed { .. }) => {
+                self.council.open = self.council.open.saturating_sub(1);
+            }
+            Change::Council(_) => {}
+            Change::Admission(change) => self.admission.apply(change),
+            Change::Control(change) => self.control.apply(change),
+            Change::Actions(change) => {
+                self.actions.fits(change).map_err(FoldError::Action)?;
+                self.actions.apply(change);
+            }
+            Change::Services(change) => services::apply(&mut self.credentials, change),
+            Change::DeadMan(change) => self.dead_man.apply(change),
+            Change::Approvals(change) => self.approvals.apply(&mut self.entries, change),
+            Change::Proposal(change) => self.proposals.apply(change),
+            Change::HeadsGivenUp(given_up) => self.given_up.extend(given_up.heads.iter().cloned()),
+            Change::KeyAdded(record) => {
+                self.keys.insert(record.key_id.clone(), record.clone());
+            }
+            Change::KeyEnds { key_id, at } => {
+                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                key.ends_at = Some(key.ends_at.map_or(*at, |end| end.min(*at)));
+            }
+            Change::KeyRevoked { key_id, at } => {
+                let key = self.keys.get_mut(key_id).ok_or_else(|| FoldError::UnknownKey(key_id.clone()))?;
+                key.revoked_at = Some(*at);
+            }
+            Change::HaltFile { present } => self.halts.file = *present,
+            Change::HaltSet { principal: None, halt } => self.halts.all = Some(halt.clone()),
+            Change::HaltSet { principal: Some(principal), halt } => {
+                self.halts.principals.insert(principal.clone(), halt.clone());
+            }
+            Change::HaltCleared { principal: None } => self.halts.all = None,
+            Change::HaltCleared { principal: Some(principal) } => {
+                self.halts.principals.remove(principal);
+            }
+            Change::ClockFaulted(fault) => self.clock.fault = Some(fault.clone()),
+            Change::ClockAccepted {} => {
+                self.clock.fault = None;
+                self.clock.accepted = true;
+            }
+            Change::RulebookLoaded { hash } => {
+                self.rulebook = RulebookState { hash: hash.clone(), fault: None };
+            }
+            Change::RulebookFaulted { fault } => self.rulebook.fault = Some(fault.clone()),
+            Change::ProgramChanged { version, semantics } => {
+                self.program.clone_from(version);
+                self.semantics = Some(*semantics).filter(|semantics| !is_first_semantics(semantics));
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes the time of a line. Time goes back once, after a person accepted the machine's clock;
+    /// the lines of the batch with that decision still have the old time.
+    pub fn tick(&mut self, time: Time) {
+        match self.clock.last {
+            Some(last) if self.clock.accepted && time != last => {
+                self.clock.accepted = false;
+                self.clock.last = Some(time);
+            }
+            Some(last) => self.clock.last = Some(last.max(time)),
+            None => self.clock.last = Some(time),
+        }
+    }
+
+    /// Ids of the keys of `principal` that are valid at `now`.
+    pub fn active_keys<'a>(&'a self, principal: &'a Principal, now: Time) -> impl Iterator<Item = &'a str> {
+        self.keys
+            .values()
+            .filter(move |key| &key.principal == principal && key.is_active(now))
+            .map(|key| key.key_id.as_str())
+    }
+
+    /// Returns why entries of `principal` are halted, if they are.
+    pub fn halted(&self, principal: &Principal) -> Option<String> {
+        if self.halts.file {
+            return Some("the file rules/HALT is there; a person removes it".to_owned());
+        }
+        let told = |halt: &Halt| {
+            format!("halted by `{}` at {}: {}; a person clears it", halt.by, halt.at, halt.reason)
+        };
+        self.halts.all.as_ref().or_else(|| self.halts.principals.get(principal)).map(told)
+    }
+
+    /// Returns why the clock closes entries, if it does.
+    pub fn clock_fault(&self) -> Option<String> {
+        self.clock.fault.as_ref().map(|fault| {
+            format!(
+                "the machine's clock stepped from {} to {}; a person looks and runs `spoolgate clock accept`",
+                fault.from, fault.to
+            )
+        })
+    }
+}
+
+impl AdmissionState {
+    fn apply(&mut self, change: &admission::Change) {
+        match change {
+            admission::Change::Admitted(admitted) => {
+                let Some(principal) = &admitted.opened_by else { return };
+                let times = self.roots.entry(principal.clone()).or_default();
+                times.retain(|at| admitted.at.since_ms(*at) < super::admission::ROOTS_WINDOW_MS);
+                times.push_back(admitted.at);
+            }
+            admission::Change::PolicyDelivered { domain, delivered } => {
+                self.policies.insert(domain.clone(), delivered.clone());
+            }
+            admission::Change::PoliciesForgotten { domains } => {
+                domains.iter().for_each(|domain| {
+                    self.policies.remove(domain);
+                });
+            }
+        }
+    }
+}
+
+impl KeyRecord {
+    /// Whether the key is valid at `now`.
+    pub fn is_active(&self, now: Time) -> bool {
+        self.revoked_at.is_none() && self.ends_at.is_none_or(|end| now < end)
+    }
+}

@@ -1,0 +1,143 @@
+//! Approval in git: an approver moves a pending file to `proposals/approved` and puts a signature
+//! beside it.
+//!
+//! The signature must be by a key in `rules/approvers` and cover exactly the bytes that the gate
+//! wrote.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::batch::Pending;
+use super::core::Core;
+use super::lookup::last_step;
+use super::open::{Home, HomeError};
+use super::rule_files::holds_any;
+use spoolgate_gate::events;
+use spoolgate_gate::prepare::escaped;
+use spoolgate_gate::proposals::{Approver, Change as Step, approve};
+use spoolgate_gate::record::{EventKind, Record};
+use spoolgate_ledger::disk::Disk;
+use spoolgate_wire::ids::ProposalId;
+use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::sshsig::{SIGNATURE_BYTES_MAX, SIGNERS_BYTES_MAX, Signed, Signers};
+use spoolgate_wire::time::Time;
+
+/// File with the keys of approvers, below the home.
+pub const APPROVERS_FILE: &str = "rules/approvers";
+/// Folder of approved files, below the home.
+const APPROVED_DIR: &str = "proposals/approved";
+/// Largest file of a proposal, bytes.
+const FILE_BYTES_MAX: usize = 128 * 1024;
+/// Interval between checks of the folder, milliseconds.
+const LOOK_MS: u64 = 1000;
+
+/// Reports whether only signatures approve proposals: whether anything is at [`APPROVERS_FILE`],
+/// even if it cannot be read.
+pub(super) fn has_approvers(disk: &dyn Disk) -> bool {
+    !matches!(disk.stat(Path::new(APPROVERS_FILE)), Ok(None))
+}
+
+impl Home {
+    /// Applies the proposals that were approved by a signature since the last check.
+    ///
+    /// # Errors
+    /// Returns [`HomeError`] if a line cannot be written or the index cannot be read.
+    pub(super) fn push_approved(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        let monotonic_ms = self.core.seams.clock.monotonic_ms();
+        let is_early =
+            self.news.approved_looked_ms.is_some_and(|at| monotonic_ms.saturating_sub(at) < LOOK_MS);
+        if self.core.state.proposals.pending.is_empty() || is_early {
+            return Ok(());
+        }
+        self.news.approved_looked_ms = Some(monotonic_ms);
+        let ids: Vec<ProposalId> = self.core.state.proposals.pending.keys().copied().collect();
+        for id in ids {
+            let path = Path::new(APPROVED_DIR).join(format!("{id}.yaml"));
+            if matches!(self.core.seams.disk.stat(&path), Ok(None)) {
+                continue;
+            }
+            let counted = match self.core.small_file(&path, FILE_BYTES_MAX) {
+                Some(bytes) => self.push_one_approved(pending, id, &path, &bytes, now)?,
+                None => Err(format!("it is no plain file of 1 to {FILE_BYTES_MAX} bytes that can be read")),
+            };
+            if let Err(why) = counted
+                && self.news.approved_told.get(&id) != Some(&why)
+            {
+                self.news.tell(&self.core, escaped(&format!("`{}` does not count: {why}", path.display())));
+                self.news.approved_told.insert(id, why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies one proposal, or returns why its file does not count.
+    fn push_one_approved(
+        &mut self,
+        pending: &mut Pending,
+        id: ProposalId,
+        path: &Path,
+        bytes: &[u8],
+        now: Time,
+    ) -> Result<Result<(), String>, HomeError> {
+        let sha256 = sha256_hex(bytes);
+        let waits = self.core.state.proposals.pending.get(&id);
+        if waits.is_none_or(|waits| waits.file_sha256 != sha256) {
+            return Ok(Err("it is not the pending file as the gate wrote it last".to_owned()));
+        }
+        let Signed { identity, key } = match self.core.signed(path, bytes, now) {
+            Ok(signed) => signed,
+            Err(why) => return Ok(Err(why)),
+        };
+        if self.core.state.rulebook.fault.is_some() {
+            return Ok(Err("the rule files cannot be used; it is applied when they can".to_owned()));
+        }
+        let Some(Step::Pended { proposed, .. }) = last_step(&self.live(pending, now), id)? else {
+            return Ok(Err("its ledger line cannot be read".to_owned()));
+        };
+        let in_force = self.core.rulebook.files.files.get(&proposed.path).map(String::as_str);
+        if !holds_any(self.core.seams.disk.as_ref(), Path::new(&proposed.path), &[in_force]) {
+            return Ok(Err(format!(
+                "`{}` is being edited; it is applied when that is in force",
+                proposed.path
+            )));
+        }
+        let by = Approver::Signature { identity, key };
+        let event = match approve(&self.core.rulebook, &proposed, by.clone(), sha256) {
+            Ok(made) => events::approved(id, made, &by, now),
+            Err(why) => return Ok(Err(why.message)),
+        };
+        let line = self.core.next_seq(pending);
+        self.push_event(pending, Record::Event(EventKind::Proposal, event))?;
+        self.put_applied_in_force(pending, line, now)?;
+        Ok(Ok(()))
+    }
+}
+
+impl Core {
+    /// Returns whose signature beside a file is valid, or why none counts.
+    fn signed(&self, path: &Path, bytes: &[u8], now: Time) -> Result<Signed, String> {
+        if !has_approvers(self.seams.disk.as_ref()) {
+            return Err(format!(
+                "there is no {APPROVERS_FILE}; approve with `spoolgate proposals approve`, or list the keys of approvers there"
+            ));
+        }
+        let text = |path: &Path, limit: usize| {
+            let bytes = self.small_file(path, limit);
+            let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+            text.ok_or_else(|| format!("`{}` is not there, or cannot be read", path.display()))
+        };
+        let signers = Signers::read(&text(Path::new(APPROVERS_FILE), SIGNERS_BYTES_MAX)?)
+            .map_err(|why| format!("{APPROVERS_FILE}: {why}"))?;
+        let mut name = path.as_os_str().to_owned();
+        name.push(".sig");
+        let signature = PathBuf::from(name);
+        let armored = text(&signature, SIGNATURE_BYTES_MAX)?;
+        signers.verify(bytes, &armored, now).map_err(|why| format!("`{}`: {why}", signature.display()))
+    }
+
+    /// Returns a file's bytes; `None` if it is missing, empty, too large or not a file.
+    fn small_file(&self, path: &Path, limit: usize) -> Option<Vec<u8>> {
+        let read: io::Result<_> = self.seams.disk.read(path, limit);
+        read.ok().map(|file| file.bytes).filter(|bytes| !bytes.is_empty() && bytes.len() <= limit)
+    }
+}

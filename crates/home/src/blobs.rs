@@ -1,0 +1,72 @@
+//! Blobs that the lines of a batch name by digest: written one by one, and made durable together
+//! before the lines.
+
+use std::path::{Path, PathBuf};
+
+use super::batch::{BLOB_BYTES_MAX, BLOBS_DIR, Pending, blob_path};
+use super::core::Core;
+use super::open::HomeError;
+use spoolgate_ledger::disk::{Disk, Mode, replace};
+
+/// Blobs of a batch that are not known to be durable.
+#[derive(Debug, Default)]
+pub(super) struct Unsynced {
+    /// The blob and its content, if there is only one.
+    only: Option<(PathBuf, Vec<u8>)>,
+    /// Whether there are several, or one existed before and may not have been synced.
+    is_all: bool,
+}
+
+impl Unsynced {
+    fn add(&mut self, path: PathBuf, bytes: &[u8]) {
+        if self.only.take().is_some() || self.is_all {
+            self.is_all = true;
+        } else {
+            self.only = Some((path, bytes.to_vec()));
+        }
+    }
+
+    /// Makes the blobs durable: a single one by its own sync, several by a sync of the file system.
+    ///
+    /// # Errors
+    /// Returns the disk's error.
+    pub(super) fn sync(&self, disk: &dyn Disk) -> Result<(), HomeError> {
+        let folder = Path::new(BLOBS_DIR);
+        let (path, done) = match &self.only {
+            _ if self.is_all => (folder, disk.sync_fs(folder)),
+            Some((path, bytes)) => {
+                (path.as_path(), disk.write_again(path, 0, bytes).and_then(|()| disk.sync_dir(folder)))
+            }
+            None => return Ok(()),
+        };
+        done.map_err(|source| HomeError::disk(path, source))
+    }
+}
+
+impl Core {
+    /// Stores content under its digest; it becomes durable before the lines of the batch do.
+    ///
+    /// # Errors
+    /// Returns the disk's error.
+    pub(super) fn put_blob(
+        &self,
+        pending: &mut Pending,
+        digest: &str,
+        bytes: &[u8],
+    ) -> Result<(), HomeError> {
+        let (disk, path) = (self.seams.disk.as_ref(), blob_path(digest));
+        let fail = |source| HomeError::disk(&path, source);
+        match disk.read_from_medium(&path, BLOB_BYTES_MAX) {
+            Ok(file) if file.bytes == bytes => {
+                // It may be in the page cache only, left by a process that was killed before it synced.
+                pending.blobs.is_all = true;
+                return Ok(());
+            }
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        replace(disk, &path, bytes, Mode::Private, false).map_err(fail)?;
+        pending.blobs.add(path, bytes);
+        Ok(())
+    }
+}

@@ -1,0 +1,327 @@
+//! Council cases of a home: reads back what was said, decides due cases, and lists the files of a
+//! case.
+
+use std::path::{Path, PathBuf};
+
+use super::batch::{Pending, blob};
+use super::core::Core;
+use super::derived::{File, Line, Projection, Source, Want};
+use super::open::{Home, HomeError};
+use super::rulebook;
+use super::sealed;
+use spoolgate_council::brief;
+use spoolgate_council::case::{self, Docket};
+use spoolgate_gate::council::{self, Closing, Heard, Said};
+use spoolgate_gate::record::{CaseDecision, ClosedBy, Decision};
+use spoolgate_gate::{Change, Record};
+use spoolgate_ledger::disk::Disk;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::council::{CouncilRequest, RoleVerdict, SubmitVerdict};
+use spoolgate_wire::ids::RequestId;
+use spoolgate_wire::time::Time;
+
+/// Folder of the cases, below the home.
+pub const CASES_DIR: &str = "council/cases";
+/// Maximum number of cases decided in one batch. Each is read back from the ledger, and computing
+/// its evidence can take as long as thousands of orders. Exits must not wait for all the cases that
+/// a sender made due at once.
+pub const CASES_PER_BATCH: usize = 8;
+
+/// The folder of a case, below the home.
+pub fn case_dir(id: &RequestId) -> PathBuf {
+    Path::new(CASES_DIR).join(id.as_str())
+}
+
+/// A role's name as a file name: letters and digits in lower case, `-` for everything else.
+pub fn file_name_of(role: &str) -> String {
+    let mut name = String::new();
+    for c in role.chars().take(64) {
+        let c = if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
+        if c != '-' || !(name.is_empty() || name.ends_with('-')) {
+            name.push(c);
+        }
+    }
+    let name = name.trim_matches('-');
+    if name.is_empty() { "role".to_owned() } else { name.to_owned() }
+}
+
+/// A file of a case: its path below the case's folder, and its bytes.
+type CaseFile = (PathBuf, Vec<u8>);
+
+/// Returns the bytes of a text with a line feed at its end.
+fn lines(text: &str) -> Vec<u8> {
+    let mut bytes = text.as_bytes().to_vec();
+    bytes.push(b'\n');
+    bytes
+}
+
+/// Returns a text that a line has as a member or names as a blob; `None` if it has neither, or the
+/// blob is missing or damaged.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn text(
+    disk: &dyn Disk,
+    member: Option<&str>,
+    digest: Option<&str>,
+) -> Result<Option<String>, HomeError> {
+    match (member, digest) {
+        (Some(text), _) => Ok(Some(text.to_owned())),
+        (None, Some(digest)) => Ok(blob(disk, digest)?.and_then(|bytes| String::from_utf8(bytes).ok())),
+        (None, None) => Ok(None),
+    }
+}
+
+/// Returns what was sent with a line: the payload of a request, or the output of a role's command.
+pub(super) fn payload(disk: &dyn Disk, record: &Record) -> Result<Option<String>, HomeError> {
+    match record {
+        Record::Decision(line) => sealed::payload(disk, line),
+        Record::Input(line) => text(disk, line.payload.as_deref(), line.payload_blob.as_deref()),
+        _ => Ok(None),
+    }
+}
+
+/// Reads what was said in a case so far from the payloads of its lines.
+///
+/// # Errors
+/// Returns the error of `payload_of`.
+pub fn said(
+    docket: &Docket,
+    payload_of: impl Fn(u64) -> Result<Option<String>, HomeError>,
+) -> Result<Said, HomeError> {
+    let request = payload_of(docket.request)?;
+    let mut verdicts = Vec::new();
+    for (seq, vote) in &docket.votes {
+        let text = payload_of(*seq)?;
+        verdicts
+            .extend(text.and_then(|text| read_verdict(&text, vote.by.is_some())).map(|read| (*seq, read)));
+    }
+    Ok(Said { request: request.and_then(|text| serde_json::from_str(&text).ok()), verdicts })
+}
+
+impl Core {
+    /// Reads what was said in a case so far; its newest lines may still be in `pending`.
+    ///
+    /// # Errors
+    /// Returns [`HomeError`] if the ledger or a blob cannot be read.
+    pub(super) fn said(&self, pending: &Pending, docket: &Docket) -> Result<Said, HomeError> {
+        said(docket, |seq| {
+            let ahead = seq.checked_sub(self.ledger.position().seq);
+            match ahead.and_then(|index| usize::try_from(index).ok()) {
+                Some(index) => match pending.records.get(index) {
+                    Some(record) => payload(self.seams.disk.as_ref(), record),
+                    None => Ok(None),
+                },
+                None => payload(self.seams.disk.as_ref(), &self.record(seq)?.1),
+            }
+        })
+    }
+
+    /// Returns the decision on a case as its line holds it; `None` if its blob is lost.
+    ///
+    /// # Errors
+    /// Returns the disk's error.
+    pub(super) fn case_decision(&self, line: &CaseDecision) -> Result<Option<Vec<u8>>, HomeError> {
+        let decision = line.decision.as_ref().map(|raw| raw.get());
+        let text = text(self.seams.disk.as_ref(), decision, line.decision_blob.as_deref())?;
+        Ok(text.map(|text| lines(&text)))
+    }
+}
+
+impl Home {
+    /// Decides the cases that wait for no further verdict, and the cases whose deadline has passed.
+    fn close_due_cases(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        self.intake.more_cases_due = false;
+        // No deadline passes while the clock is in doubt.
+        if self.core.state.council.open == 0 || self.core.state.clock.fault.is_some() {
+            return Ok(());
+        }
+        let room = CASES_PER_BATCH.saturating_sub(self.intake.cases_decided);
+        let due = self.core.store.due_cases(now, room.saturating_add(1))?;
+        self.intake.more_cases_due = due.len() > room;
+        for id in due.into_iter().take(room) {
+            let Some(docket) = self.core.store.docket(&id)? else { continue };
+            let said = self.core.said(pending, &docket)?;
+            let is_full = council::waits_for(&self.core.rulebook, &docket).is_empty();
+            let closed_by =
+                if is_full && now < docket.case.deadline { ClosedBy::Seats } else { ClosedBy::Deadline };
+            self.push_closing(pending, council::close(&self.core.rulebook, &docket, &said, now, closed_by))?;
+        }
+        Ok(())
+    }
+
+    fn push_closing(
+        &mut self,
+        pending: &mut Pending,
+        closing: Result<Closing, spoolgate_gate::prepare::Refusal>,
+    ) -> Result<(), HomeError> {
+        let Closing { line, blobs, .. } = closing.map_err(|refusal| HomeError::Record(refusal.message))?;
+        for (digest, bytes) in &blobs {
+            self.core.put_blob(pending, digest, bytes)?;
+        }
+        self.push_event(pending, Record::Council(Box::new(line)))
+    }
+
+    /// Writes the lines of cases in a batch of their own, after the answers of the last batch: for
+    /// role commands that have ended, and for due cases.
+    pub(super) fn push_case_work(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        self.push_role_answers(pending, now)?;
+        self.close_due_cases(pending, now)
+    }
+
+    /// Reports whether there may be such lines to write.
+    pub(super) fn has_case_work(&self) -> bool {
+        self.core.state.council.open > 0 || self.outside.has_role_answers()
+    }
+
+    /// Records the answers of role commands, and decides the cases that waited for them.
+    fn push_role_answers(&mut self, pending: &mut Pending, now: Time) -> Result<(), HomeError> {
+        for answer in self.outside.take_role_answers() {
+            let Some(docket) = self.core.store.docket(&answer.case)? else { continue };
+            let seq = self.core.next_seq(pending);
+            let Heard { mut input, blobs, verdict } =
+                council::hear(&self.core.rulebook, &docket, &answer, now);
+            for (digest, bytes) in &blobs {
+                self.core.put_blob(pending, digest, bytes)?;
+            }
+            let counts = !input.changes.is_empty();
+            let steps = input.changes.iter().filter_map(|change| match change {
+                Change::Council(step) => Some(step),
+                _ => None,
+            });
+            let after = docket.clone().after(seq, steps);
+            let is_full = counts && council::waits_for(&self.core.rulebook, &after).is_empty();
+            let has_room = self.intake.cases_decided < CASES_PER_BATCH;
+            if is_full && !has_room {
+                input.changes.push(Change::Council(case::Change::CaseFull { case: answer.case.clone() }));
+            }
+            let said = if is_full && has_room { Some(self.core.said(pending, &docket)?) } else { None };
+            self.push_event(pending, Record::Input(input))?;
+            if let Some(mut said) = said {
+                said.verdicts.extend(verdict.map(|verdict| (seq, verdict)));
+                let closing = council::close(&self.core.rulebook, &after, &said, now, ClosedBy::Seats);
+                self.push_closing(pending, closing)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Projection row of council cases: all files below the folder of a case.
+pub(super) struct Cases;
+
+impl Projection for Cases {
+    fn name(&self) -> &'static str {
+        "council cases"
+    }
+
+    fn folders(&self) -> &'static [&'static str] {
+        &[CASES_DIR]
+    }
+
+    fn files(&self, source: &Source<'_>, (seq, record): Line<'_>) -> Result<Vec<File>, HomeError> {
+        let core = source.core;
+        let disk = core.seams.disk.as_ref();
+        let found = match record {
+            Record::Decision(decision) if decision.is_on_a_case() => files_of(core, seq, decision)?,
+            Record::Council(line) => files_of_decision(core, line)?,
+            Record::Input(input) => text(disk, input.payload.as_deref(), input.payload_blob.as_deref())?
+                .map(|text| (input.request_id.clone(), vec![(verdict_path(seq, &input.role), lines(&text))])),
+            Record::Redact(redaction) => match source.record(redaction.line)?.as_deref() {
+                Some(Record::Decision(decision)) if decision.opens_a_case() => {
+                    files_of(core, redaction.line, decision)?
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let Some((id, files)) = found else { return Ok(Vec::new()) };
+        let dir = case_dir(&id);
+        let file =
+            |(below, bytes): CaseFile| File { path: dir.join(below), line: seq, want: Want::Bytes(bytes) };
+        Ok(files.into_iter().map(file).collect())
+    }
+}
+
+fn verdict_path(seq: u64, role: &str) -> PathBuf {
+    Path::new("verdicts").join(format!("{seq}-{}.json", file_name_of(role)))
+}
+
+/// Returns the case of a decision line and the files that the line creates in the case's folder.
+fn files_of(
+    core: &Core,
+    seq: u64,
+    decision: &Decision,
+) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
+    let disk = core.seams.disk.as_ref();
+    let Some((text, is_whole)) = sealed::payload_left(disk, decision)? else { return Ok(None) };
+    // A brief states what the rulebook required when the case was opened.
+    let kept;
+    let rules = if decision.rulebook == core.rulebook.hash {
+        &core.rulebook
+    } else {
+        kept = rulebook::kept(disk, &decision.rulebook);
+        kept.as_ref().unwrap_or(&core.rulebook)
+    };
+    if !decision.opens_a_case() {
+        let Ok(submit) = serde_json::from_str::<SubmitVerdict>(&text) else { return Ok(None) };
+        let path = verdict_path(seq, &council::name_of(rules, &submit.verdict.role));
+        return Ok(Some((submit.request_id, vec![(path, lines(&text))])));
+    }
+    if is_whole {
+        return Ok(opening_files(rules, &text, decision.payload_hash.as_deref().unwrap_or_default()));
+    }
+    Ok(if core.is_redacted(seq)? { redacted_files(rules, decision, &text) } else { None })
+}
+
+/// Returns the files of a council decision: the decision and the record that it rests on.
+fn files_of_decision(
+    core: &Core,
+    line: &CaseDecision,
+) -> Result<Option<(RequestId, Vec<CaseFile>)>, HomeError> {
+    let Some(decision) = core.case_decision(line)? else { return Ok(None) };
+    let mut files = vec![(PathBuf::from("decision.json"), decision)];
+    let record = line.record.as_ref().map(|raw| raw.get());
+    if let Some(record) = text(core.seams.disk.as_ref(), record, line.record_blob.as_deref())? {
+        files.push((PathBuf::from("record.json"), lines(&record)));
+    }
+    Ok(Some((line.request_id.clone(), files)))
+}
+
+/// The files of an opened case: its request and a brief for each required role.
+fn opening_files(rules: &Rulebook, request: &str, sha256: &str) -> Option<(RequestId, Vec<CaseFile>)> {
+    let parsed: CouncilRequest = serde_json::from_str(request).ok()?;
+    let mut files = vec![(PathBuf::from("request.json"), lines(request))];
+    for role in rules.roles.required(parsed.change_type) {
+        let name = format!("{}.md", file_name_of(&role.name));
+        let text = brief::brief(&parsed, sha256, role, &rules.roles);
+        files.push((Path::new("briefs").join(name), text.into_bytes()));
+    }
+    Some((parsed.request_id, files))
+}
+
+/// Returns the files of a case whose request was redacted: what is left of the request, and a
+/// notice in place of each brief.
+fn redacted_files(rules: &Rulebook, decision: &Decision, left: &str) -> Option<(RequestId, Vec<CaseFile>)> {
+    let case = decision.changes.iter().find_map(|change| match change {
+        Change::Council(case::Change::CaseOpened(case)) => Some(case),
+        _ => None,
+    })?;
+    let mut files = vec![(PathBuf::from("request.json"), lines(left))];
+    for role in rules.roles.required(case.change_type) {
+        let name = format!("{}.md", file_name_of(&role.name));
+        let text =
+            format!("A part of the request of case `{}` was redacted, and this brief with it.", case.id);
+        files.push((Path::new("briefs").join(name), lines(&text)));
+    }
+    Some((case.id.clone(), files))
+}
+
+/// Reads a verdict from a line: a signed one names its request, and a command's output is bare.
+fn read_verdict(text: &str, is_signed: bool) -> Option<RoleVerdict> {
+    if is_signed {
+        serde_json::from_str::<SubmitVerdict>(text).ok().map(|submit| submit.verdict)
+    } else {
+        serde_json::from_str(text).ok()
+    }
+}

@@ -1,0 +1,253 @@
+//! What is in the home: locks, requests left behind, ledger, keys, rules and their programs.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use super::{Looking, is_open, quoted};
+use crate::index::Store;
+use crate::index::store::STATE_FILE;
+use crate::read::{self, View, real_seams};
+use crate::sandbox::programs;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_host::command;
+use spoolgate_host::doctor::{self as machine, STICKY};
+use spoolgate_host::keyring::{KEYRING_FILE, KeyringError, SqliteKeyring};
+use spoolgate_host::lock::LOCK_FILE;
+use spoolgate_host::rule_folder;
+use spoolgate_host::sandbox::files_of;
+use spoolgate_ledger::segment;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::action_name::ActionName;
+
+/// Clock steps that the gate itself ignores, milliseconds.
+const CLOCK_SLACK_MS: i64 = 2000;
+
+impl Looking {
+    /// Reports who holds the lock.
+    pub(super) fn holder(&mut self) {
+        let path = self.home.join(LOCK_FILE);
+        match machine::holders(&path).as_slice() {
+            [] => self.ok("lock", &path, "no gate is running over this home, as far as can be seen"),
+            [(pid, name)] if name.starts_with("spoolgate") => {
+                self.ok("lock", &path, &format!("a gate is running: process {pid}"));
+            }
+            holders => {
+                let names: Vec<String> =
+                    holders.iter().map(|(pid, name)| format!("{name} ({pid})")).collect();
+                let remedy = holders.first().map(|(pid, _)| format!("ps -fp {pid}"));
+                self.warn(
+                    "lock",
+                    &path,
+                    &format!("is held by {}, which is no gate", names.join(", ")),
+                    remedy,
+                );
+            }
+        }
+    }
+
+    /// Reports what earlier runs left behind.
+    pub(super) fn left_behind(&mut self) {
+        let home = self.home.clone();
+        let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
+        let sockets = machine::below(&home, 2).filter(|path| {
+            let pid =
+                path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(".s"));
+            let pid = pid
+                .and_then(|rest| rest.split_once('.'))
+                .and_then(|(pid, _)| u32::from_str_radix(pid, 16).ok());
+            pid.is_some_and(|pid| machine::process_name(pid).is_none())
+        });
+        for path in sockets.collect::<Vec<_>>() {
+            let remedy = Some(format!("rm {}", quoted(&path)));
+            self.note("leftover", &path, "a socket that a gate left when it was killed", remedy);
+        }
+        let work = home.join("spool/work");
+        let claims = machine::names(&work).map_or(0, |claims| claims.len());
+        if claims > 0 && !runs {
+            let message =
+                format!("{claims} requests that were begun and not ended; the next start decides them");
+            self.note("leftover", &work, &message, Some(self.command("run --until-idle")));
+        }
+    }
+
+    /// Checks what only the ledger, the index, the keyring and the rules can tell.
+    pub(super) fn contents(&mut self) {
+        let home = self.home.clone();
+        self.log_keys(&home);
+        let index = home.join(STATE_FILE);
+        // Reading an index that no process has open would create files beside it.
+        let runs = !machine::holders(&home.join(LOCK_FILE)).is_empty();
+        let opened = if runs { Store::open_read_only(&home).map(Some) } else { Store::open_untouched(&home) };
+        let opened = opened.and_then(|store| {
+            store.as_ref().map_or(Ok(None), Store::snapshot)?;
+            Ok(store)
+        });
+        let store = match opened {
+            Ok(store) => store,
+            Err(why) => {
+                if machine::owned(&index).is_ok() {
+                    let message = format!("cannot be read, and is a cache of the ledger: {why}");
+                    self.warn("state", &index, &message, Some(self.command("rebuild")));
+                }
+                None
+            }
+        };
+        match rule_folder::load(&home).and_then(|bundle| Rulebook::compile(&bundle)) {
+            Ok(book) => self.programs(&book),
+            Err(fault) => {
+                let remedy = Some(self.command("rules lint"));
+                self.error(
+                    "rules",
+                    Path::new("rules"),
+                    &format!("cannot be used, so entries are closed: {fault}"),
+                    remedy,
+                );
+            }
+        }
+        let view = real_seams(&home).and_then(|seams| read::read_with(&home, &seams, store));
+        match view {
+            Ok(view) => {
+                self.clock(&view);
+                self.version(view.state.program.as_str());
+                self.credentials(&view);
+            }
+            Err(error) if machine::names(&home.join(segment::AUDIT_DIR)).is_err() => {
+                let remedy = Some(format!("sudo -u {} {}", self.owner(), self.command("doctor")));
+                self.note(
+                    "unseen",
+                    Path::new("audit"),
+                    &format!("the ledger may not be read: {error}"),
+                    remedy,
+                );
+            }
+            // A linked `audit` folder is already reported as a link.
+            Err(_) if machine::owned(&home.join(segment::AUDIT_DIR)).is_ok_and(|it| it.kind.is_symlink()) => {
+            }
+            Err(error) => {
+                let remedy = Some(self.command("audit verify"));
+                self.error("ledger", Path::new("audit"), &format!("cannot be read: {error}"), remedy);
+            }
+        }
+    }
+
+    fn log_keys(&mut self, home: &Path) {
+        let path = home.join(KEYRING_FILE);
+        match SqliteKeyring::open_read_only(home).and_then(|keyring| keyring.log_keys()) {
+            Ok(_) => self.ok("log-keys", &path, "the log's keys are there"),
+            Err(KeyringError::File { source, .. }) if source.kind() == ErrorKind::PermissionDenied => {
+                let remedy = Some(format!("sudo -u {} {}", self.owner(), self.command("doctor")));
+                self.note("unseen", &path, "the keyring may not be read", remedy);
+            }
+            Err(error) => {
+                let remedy = Some(format!("bring {} back from a copy", quoted(&path)));
+                self.error("log-keys", &path, &error.to_string(), remedy);
+            }
+        }
+    }
+
+    /// Checks that the programs of the rules exist and that nobody else can change them.
+    fn programs(&mut self, book: &Rulebook) {
+        let home = self.home.clone();
+        for (by, spec) in programs(book) {
+            if command::find(&home, &spec.program).is_none() {
+                let message = format!("`{}`, which {by} names, is not there", spec.program);
+                self.warn(
+                    "program",
+                    Path::new(&spec.program),
+                    &message,
+                    Some(format!("install it, or change {by}")),
+                );
+                continue;
+            }
+            for path in files_of(&home, &spec.program, &spec.args) {
+                let on_the_way = path.ancestors().take_while(|path| *path != home);
+                let open = on_the_way.filter_map(|path| Some((path, machine::owned(path).ok()?)));
+                let others = open.filter(|(at, found)| {
+                    let is_shared = *at != path && found.mode & STICKY != 0;
+                    is_open(found) && !is_shared
+                });
+                let others: Vec<PathBuf> = others.map(|(path, _)| path.to_owned()).collect();
+                for at in others {
+                    let remedy = Some(format!("chmod go-w {}", quoted(&at)));
+                    let message =
+                        format!("others can change `{}`, which {by} has the gate run", path.display());
+                    self.error("program", &at, &message, remedy);
+                }
+                let agent =
+                    self.agent.as_ref().filter(|agent| agent.uid != 0 && Some(agent.uid) != self.gate);
+                if agent.is_some_and(|agent| agent.can(&path, 2) || agent.can_move(&path).is_some()) {
+                    let remedy = Some(format!("chown root {0} && chmod go-w {0}", quoted(&path)));
+                    let message = format!("the agent can change this, which {by} has the gate run");
+                    self.error("program", &path, &message, remedy);
+                }
+            }
+        }
+    }
+
+    fn clock(&mut self, view: &View) {
+        let place = Path::new("clock");
+        let accept = self.command("clock accept --reason \"looked at it\"");
+        if let Some(why) = view.state.clock_fault() {
+            return self.warn("clock", place, &why, Some(accept));
+        }
+        let (Some(last), now) = (view.state.clock.last, SystemClock::default().now()) else { return };
+        if last.since_ms(now) > CLOCK_SLACK_MS {
+            let message = format!(
+                "the ledger's last line is of {last}, and the machine says {now}: entries will be closed; set the clock \
+                 if it is wrong, accept it if it is right"
+            );
+            self.warn("clock", place, &message, Some(accept));
+        } else {
+            self.ok("clock", place, &format!("{now}; the ledger's last line is of {last}"));
+        }
+    }
+
+    pub(super) fn version(&mut self, theirs: &str) {
+        let ours = spoolgate_wire::VERSION;
+        if theirs.is_empty() || theirs == ours {
+            self.ok("version", Path::new("audit"), ours);
+        } else {
+            let message = format!("the newest lines are by version {theirs}, this is {ours}");
+            self.note("version", Path::new("audit"), &message, Some("spoolgate --version".to_owned()));
+        }
+    }
+
+    fn credentials(&mut self, view: &View) {
+        let place = Path::new("rules/services.yaml");
+        for (name, record) in &view.state.credentials {
+            let service = view.rulebook.services.services.iter().find(|service| service.service == *name);
+            let remove = Some(self.command(&format!("services credential remove {name}")));
+            match service {
+                None => self.warn(
+                    "credential",
+                    place,
+                    &format!("a credential of `{name}`, which is no service"),
+                    remove,
+                ),
+                Some(service) if service.host != record.host => {
+                    let message = format!(
+                        "the credential of `{name}` is for `{}`, the service is at `{}`",
+                        record.host, service.host
+                    );
+                    let remedy = self.command(&format!("services credential set {name} --from FILE"));
+                    self.warn("credential", place, &message, Some(remedy));
+                }
+                Some(_) => {}
+            }
+        }
+        let calls = |action: &str, name| {
+            view.rulebook.gateway.adapter(action, name).is_some_and(|adapter| adapter.command.is_some())
+        };
+        for service in view.rulebook.services.services.iter().filter(|service| service.is_active) {
+            let name = &service.service;
+            let is_served = calls(ActionName::ServiceApiCall.as_str(), name.as_str())
+                || service.actions.iter().any(|action| calls(action, name.as_str()));
+            if is_served && !view.state.credentials.contains_key(name) {
+                let message =
+                    format!("`{name}` has an adapter and no credential; right only if none is needed");
+                let remedy = self.command(&format!("services credential set {name} --from FILE"));
+                self.note("credential", place, &message, Some(remedy));
+            }
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! What the machine gives a gate: kernel, limits, search path, volumes.
+
+use std::path::Path;
+
+use super::{Level, Looking, is_open, quoted};
+use spoolgate_host::command;
+use spoolgate_host::doctor as machine;
+use spoolgate_host::sandbox::kernel_abi;
+
+/// Free-space thresholds in bytes: (error, warning).
+const FREE_BYTES: (u64, u64) = (64 << 20, 1 << 30);
+/// Free-inode thresholds: (error, warning).
+const FREE_INODES: (u64, u64) = (1_000, 20_000);
+/// Inotify limits of the kernel, each with the number below which a gate may run short.
+const INOTIFY: [(&str, u64); 2] = [("max_user_watches", 1024), ("max_user_instances", 16)];
+/// Files that a gate may have open at the same time; the folders of spools alone are up to 256.
+const OPEN_FILES: u64 = 1024;
+
+impl Looking {
+    /// Checks the machine, whatever is in the home.
+    pub(super) fn machine(&mut self) {
+        match kernel_abi() {
+            abi @ 0..=1 => self.note(
+                "landlock",
+                Path::new("kernel"),
+                &format!("no Landlock that `watch --sandbox` can work in (version {abi})"),
+                Some("boot Linux 6.2 or newer with `landlock` in `lsm=`".to_owned()),
+            ),
+            2 => self.note(
+                "landlock",
+                Path::new("kernel"),
+                "Landlock 2: files outside can still be cut off, and `watch --sandbox require` does not start",
+                Some("boot Linux 6.2 or newer".to_owned()),
+            ),
+            abi => self.ok("landlock", Path::new("kernel"), &format!("Landlock {abi} or newer")),
+        }
+        for (name, least) in INOTIFY {
+            let path = format!("/proc/sys/fs/inotify/{name}");
+            let number = machine::kernel_number(&path);
+            self.inotify(name, least, Path::new(&path), number);
+        }
+        match machine::open_files_max() {
+            Some(most) if most < OPEN_FILES => self.warn(
+                "open-files",
+                Path::new("ulimit -n"),
+                &format!("{most} open files, below {OPEN_FILES}"),
+                Some(format!("ulimit -n {OPEN_FILES}")),
+            ),
+            most => {
+                let most =
+                    most.map_or("any number of open files".to_owned(), |most| format!("{most} open files"));
+                self.ok("open-files", Path::new("ulimit -n"), &most);
+            }
+        }
+        for folder in command::folders().filter_map(|folder| Some((folder, machine::owned(folder).ok()?))) {
+            let (folder, found) = folder;
+            let by_agent = self.agent.as_ref().is_some_and(|agent| agent.uid != 0 && agent.can(folder, 2));
+            if by_agent || is_open(&found) {
+                let remedy = Some(format!("chmod go-w {}", quoted(folder)));
+                self.error("path", folder, "others can put programs here that the gate runs by name", remedy);
+            }
+        }
+    }
+
+    /// Checks how much the kernel lets a gate watch.
+    fn inotify(&mut self, name: &str, least: u64, path: &Path, number: Option<u64>) {
+        match number {
+            Some(number) if number < least => {
+                let message = format!(
+                    "{number}, below {least}: where events fail the gate looks once a second instead"
+                );
+                self.warn("inotify", path, &message, Some(format!("sysctl -w fs.inotify.{name}=8192")));
+            }
+            Some(number) => self.ok("inotify", path, &number.to_string()),
+            None => self.note("inotify", path, "cannot be read", None),
+        }
+    }
+
+    /// Checks free space, mounts and file systems.
+    pub(super) fn volumes(&mut self) {
+        let home = self.home.clone();
+        let volume = match machine::volume(&home) {
+            Ok(volume) => volume,
+            Err(error) => return self.note("unseen", &home, &format!("its file system: {error}"), None),
+        };
+        if volume.is_read_only {
+            self.error(
+                "read-only",
+                &home,
+                "is mounted for reading only",
+                Some(format!("mount -o remount,rw \"$(stat -c %m {})\"", quoted(&home))),
+            );
+        }
+        if let Some(name) = volume.remote {
+            let remedy = Some("move the home to a local disk, or start `watch --allow-remote-fs`".to_owned());
+            self.warn(
+                "file-system",
+                &home,
+                &format!("{name}: events, locks and syncs promise less there"),
+                remedy,
+            );
+        }
+        let by_archive = self.command("audit archive");
+        let mebibytes = volume.free_bytes >> 20;
+        let said = scarcity(volume.free_bytes, FREE_BYTES);
+        let remedy = |said| (said > Level::Ok).then(|| by_archive.clone());
+        self.say(said, "disk", &home, &format!("{mebibytes} MiB free"), remedy(said));
+        if let Some(free) = volume.free_inodes {
+            let said = scarcity(free, FREE_INODES);
+            self.say(said, "inodes", &home, &format!("room for {free} files"), remedy(said));
+        }
+        let device = machine::owned(&home).map(|found| found.device).ok();
+        for folder in [
+            "spool",
+            "spool/in",
+            "spool/out",
+            "spool/work",
+            "spool/rejected",
+            "spool/local",
+            "state",
+            "audit",
+        ] {
+            let path = home.join(folder);
+            // Follow links, because it matters where the files are.
+            let found = machine::real(&path).and_then(|path| machine::owned(&path).ok());
+            if found.is_some_and(|found| Some(found.device) != device) {
+                let message = "is on another file system than the home: files are moved in and out by rename";
+                let remedy = Some(format!("umount {0}, and put its files into {0}", quoted(&path)));
+                self.error("file-system", &path, message, remedy);
+            }
+        }
+    }
+}
+
+/// Returns how severe it is that only `free` units are left, by the thresholds.
+fn scarcity(free: u64, (error, warning): (u64, u64)) -> Level {
+    match free {
+        free if free < error => Level::Error,
+        free if free < warning => Level::Warning,
+        _ => Level::Ok,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    #[test]
+    fn what_is_scarce_is_said_with_a_remedy() {
+        for (free, level) in [
+            (0, Level::Error),
+            ((64 << 20) - 1, Level::Error),
+            (64 << 20, Level::Warning),
+            ((1 << 30) - 1, Level::Warning),
+            (1 << 30, Level::Ok),
+        ] {
+            assert_eq!(scarcity(free, FREE_BYTES), level, "{free}");
+        }
+        let mut looking = Looking { home: PathBuf::from("/srv"), gate: None, agent: None, found: Vec::new() };
+        for number in [Some(1023), Some(1024), None] {
+            looking.inotify("max_user_watches", 1024, Path::new("/proc/x"), number);
+        }
+        looking.version("0.0.1");
+        looking.version(spoolgate_wire::VERSION);
+        let said: Vec<(Level, &str, Option<&str>)> =
+            looking.found.iter().map(|found| (found.level, found.what, found.remedy.as_deref())).collect();
+        let expected = [
+            (Level::Warning, "inotify", Some("sysctl -w fs.inotify.max_user_watches=8192")),
+            (Level::Ok, "inotify", None),
+            (Level::Note, "inotify", None),
+            (Level::Note, "version", Some("spoolgate --version")),
+            (Level::Ok, "version", None),
+        ];
+        assert_eq!(said, expected);
+    }
+}

@@ -1,0 +1,195 @@
+//! The index of council cases: who opened each case, who has filed a verdict, and when it must be
+//! decided. The verdicts themselves are in the ledger lines that the index names, so thousands of
+//! open cases cost no memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rusqlite::{OptionalExtension, params};
+
+use super::store::{Store, StoreError, from_sql, to_sql};
+use spoolgate_council::case::{Case, Change, Docket, Vote};
+use spoolgate_wire::council::Stance;
+use spoolgate_wire::ids::RequestId;
+use spoolgate_wire::time::Time;
+
+pub(super) const TABLES: &str = "
+    CREATE TABLE cases (
+        id TEXT PRIMARY KEY, seq INTEGER NOT NULL, body TEXT NOT NULL, deadline_ms INTEGER NOT NULL,
+        is_open INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX cases_open ON cases (deadline_ms, id) WHERE is_open = 1;
+    CREATE INDEX cases_by_seq ON cases (seq);
+    CREATE TABLE votes (
+        case_id TEXT NOT NULL, seq INTEGER NOT NULL, body TEXT NOT NULL, PRIMARY KEY (case_id, seq)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE silent_roles (
+        case_id TEXT NOT NULL, role TEXT NOT NULL, PRIMARY KEY (case_id, role)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE case_ends (id TEXT PRIMARY KEY, seq INTEGER NOT NULL, outcome TEXT NOT NULL) STRICT, WITHOUT ROWID;
+";
+
+pub(super) const DROP: &str = "DROP TABLE IF EXISTS cases; DROP TABLE IF EXISTS votes;
+    DROP TABLE IF EXISTS silent_roles; DROP TABLE IF EXISTS case_ends;";
+
+pub(super) const DUMP: [&str; 4] = [
+    "SELECT 'case ' || id || ' ' || seq || ' ' || body || ' ' || deadline_ms || ' ' || is_open FROM cases ORDER BY id",
+    "SELECT 'vote ' || case_id || ' ' || seq || ' ' || body FROM votes ORDER BY case_id, seq",
+    "SELECT 'silent ' || case_id || ' ' || role FROM silent_roles ORDER BY case_id, role",
+    "SELECT 'case end ' || id || ' ' || seq || ' ' || outcome FROM case_ends ORDER BY id",
+];
+
+/// Combines what several indexes know of a case: the one on disk and the one of the lines after it.
+///
+/// # Errors
+/// [`StoreError`].
+pub fn docket(stores: &[&Store], id: &RequestId) -> Result<Option<Docket>, StoreError> {
+    let mut opened = None;
+    let mut votes: BTreeMap<u64, Vote> = BTreeMap::new();
+    let mut silent: BTreeSet<String> = BTreeSet::new();
+    let mut closed = None;
+    for store in stores {
+        if let Some(row) = store.case_row(id)? {
+            opened = Some(row);
+        }
+        store.votes_of(id, &mut votes)?;
+        store.silent_of(id, &mut silent)?;
+        closed = store.end_of(id)?.or(closed);
+    }
+    Ok(opened.map(|(request, case)| Docket {
+        case,
+        request,
+        votes: votes.into_iter().collect(),
+        silent: silent.into_iter().collect(),
+        closed,
+    }))
+}
+
+impl Store {
+    /// Applies what line `seq` does to a case.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn apply_to_cases(&self, seq: u64, change: &Change) -> Result<(), StoreError> {
+        let seq = to_sql(seq)?;
+        match change {
+            Change::CaseOpened(case) => self
+                .database
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO cases (id, seq, body, deadline_ms, is_open) VALUES (?1, ?2, ?3, ?4, 1)",
+                )?
+                .execute(params![case.id.as_str(), seq, serde_json::to_string(case)?, case.deadline.ms()])?,
+            Change::VoteFiled(vote) => self
+                .database
+                .prepare_cached("INSERT OR REPLACE INTO votes (case_id, seq, body) VALUES (?1, ?2, ?3)")?
+                .execute(params![vote.case.as_str(), seq, serde_json::to_string(vote)?])?,
+            Change::RoleSilent { case, role } => self
+                .database
+                .prepare_cached("INSERT OR REPLACE INTO silent_roles (case_id, role) VALUES (?1, ?2)")?
+                .execute(params![case.as_str(), role])?,
+            // A deadline before every possible one, so that the case is due at once.
+            Change::CaseFull { case } => self
+                .database
+                .prepare_cached("UPDATE cases SET deadline_ms = -1 WHERE id = ?1")?
+                .execute(params![case.as_str()])?,
+            Change::CaseClosed { case, outcome } => {
+                self.database
+                    .prepare_cached("UPDATE cases SET is_open = 0 WHERE id = ?1")?
+                    .execute(params![case.as_str()])?;
+                self.database
+                    .prepare_cached("INSERT OR REPLACE INTO case_ends (id, seq, outcome) VALUES (?1, ?2, ?3)")?
+                    .execute(params![case.as_str(), seq, outcome.as_str()])?
+            }
+        };
+        Ok(())
+    }
+
+    fn case_row(&self, id: &RequestId) -> Result<Option<(u64, Case)>, StoreError> {
+        let row: Option<(i64, String)> = self
+            .database
+            .prepare_cached("SELECT seq, body FROM cases WHERE id = ?1")?
+            .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        row.map(|(seq, body)| Ok((from_sql(seq)?, serde_json::from_str(&body)?))).transpose()
+    }
+
+    fn votes_of(&self, id: &RequestId, votes: &mut BTreeMap<u64, Vote>) -> Result<(), StoreError> {
+        let mut statement = self.database.prepare_cached("SELECT seq, body FROM votes WHERE case_id = ?1")?;
+        let mut rows = statement.query(params![id.as_str()])?;
+        while let Some(row) = rows.next()? {
+            let body: String = row.get(1)?;
+            votes.insert(from_sql(row.get(0)?)?, serde_json::from_str(&body)?);
+        }
+        Ok(())
+    }
+
+    fn silent_of(&self, id: &RequestId, silent: &mut BTreeSet<String>) -> Result<(), StoreError> {
+        let mut statement =
+            self.database.prepare_cached("SELECT role FROM silent_roles WHERE case_id = ?1")?;
+        let mut rows = statement.query(params![id.as_str()])?;
+        while let Some(row) = rows.next()? {
+            silent.insert(row.get(0)?);
+        }
+        Ok(())
+    }
+
+    fn end_of(&self, id: &RequestId) -> Result<Option<(u64, Stance)>, StoreError> {
+        let row: Option<(i64, String)> = self
+            .database
+            .prepare_cached("SELECT seq, outcome FROM case_ends WHERE id = ?1")?
+            .query_row(params![id.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        row.map(|(seq, outcome)| {
+            let stance = Stance::parse(&outcome)
+                .ok_or_else(|| StoreError::Damaged(format!("`{outcome}` where an outcome should stand")))?;
+            Ok((from_sql(seq)?, stance))
+        })
+        .transpose()
+    }
+
+    /// Returns what is known of a case.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn docket(&self, id: &RequestId) -> Result<Option<Docket>, StoreError> {
+        docket(&[self], id)
+    }
+
+    /// Returns open cases that are full, and those whose deadline is not after `now`, earliest
+    /// first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn due_cases(&self, now: Time, limit: usize) -> Result<Vec<RequestId>, StoreError> {
+        let sql =
+            "SELECT id FROM cases WHERE is_open = 1 AND deadline_ms <= ?1 ORDER BY deadline_ms, id LIMIT ?2";
+        self.case_ids(sql, now.ms(), limit)
+    }
+
+    /// Returns cases by the line of their request, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn newest_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
+        self.case_ids("SELECT id FROM cases WHERE seq >= ?1 ORDER BY seq DESC LIMIT ?2", 0, limit)
+    }
+
+    /// Returns open cases by the line of their request, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_cases(&self, limit: usize) -> Result<Vec<RequestId>, StoreError> {
+        self.case_ids("SELECT id FROM cases WHERE is_open = 1 AND seq >= ?1 ORDER BY seq LIMIT ?2", 0, limit)
+    }
+
+    fn case_ids(&self, sql: &str, from: i64, limit: usize) -> Result<Vec<RequestId>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.database.prepare_cached(sql)?;
+        let mut rows = statement.query(params![from, limit])?;
+        let mut ids = Vec::new();
+        while let Some(row) = rows.next()? {
+            let id: String = row.get(0)?;
+            ids.push(RequestId::parse(&id).map_err(|error| StoreError::Damaged(error.to_string()))?);
+        }
+        Ok(ids)
+    }
+}

@@ -1,0 +1,562 @@
+//! `state/state.db`: data that decisions look up and that would grow without bound in memory.
+//!
+//! A batch runs inside one transaction, which is committed after the batch's lines are durable. So
+//! look-ups see the batch's own requests, and a crash in between only leaves the index behind the
+//! ledger; the next start rolls it forward. The WAL is not synced: a power cut can lose commits,
+//! but never their order.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::fold::Outstanding;
+use super::{cases, decisions, history, lineage, lines, proposals, reports, responses, sealed};
+use spoolgate_gate::{Seen, State};
+use spoolgate_ledger::log::StoredPosition;
+use spoolgate_trading::order::Fill;
+use spoolgate_trading::requests::ClosedOrder;
+use spoolgate_wire::ids::OrderId;
+use spoolgate_wire::signing::sha256_hex;
+use spoolgate_wire::time::Time;
+
+/// Path of the index below the home.
+pub const STATE_FILE: &str = "state/state.db";
+
+/// Must change with every change of tables, snapshot or fold; an older file is rebuilt from the
+/// ledger.
+const STORE_VERSION: i64 = 12;
+
+/// How long a statement waits for another connection.
+const BUSY_TIMEOUT: std::time::Duration = std::time::Duration::from_secs(5);
+
+/// An error of the index.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// SQLite failed.
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    Database(#[from] rusqlite::Error),
+    /// A value that cannot be read back.
+    #[error("state.db: {0}; it is a cache: `spoolgate rebuild` makes it again from the ledger")]
+    Damaged(String),
+}
+
+impl From<serde_json::Error> for StoreError {
+    fn from(error: serde_json::Error) -> StoreError {
+        StoreError::Damaged(error.to_string())
+    }
+}
+
+/// The bounded state as of a sealed place of the ledger.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// The place.
+    pub position: StoredPosition,
+    /// The state as of that place.
+    pub state: State,
+    /// Decision lines before that place whose answers are not known to be durable.
+    pub outstanding: Outstanding,
+}
+
+/// A fill with the number of its line and its index within the line.
+pub type NumberedFill = ((u64, u32), Fill);
+
+/// How long a process holds the index open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hold {
+    /// A gate that runs until it is stopped: closing merges the WAL into the index.
+    Long,
+    /// A command that adds a few rows and ends: its rows stay in the WAL, or each command would pay
+    /// for two syncs of its own.
+    Brief,
+}
+
+/// WAL size in bytes at which a brief holder checkpoints, about 16 commands' worth: every opening
+/// of the index reads the whole WAL.
+const BESIDE_BYTES_MAX: u64 = 256 * 1024;
+
+/// The open index.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) database: Connection,
+    /// Path of the WAL; `None` for a long holder.
+    beside: Option<PathBuf>,
+    /// State of the index file that the WAL belongs to, for a brief holder.
+    base: Option<String>,
+}
+
+/// Identifies a file and its state by inode, size and time of last change.
+fn state_of(path: &Path) -> Option<String> {
+    let file = std::fs::metadata(path).ok()?;
+    Some(format!("{} {} {}.{:09}", file.ino(), file.len(), file.mtime(), file.mtime_nsec()))
+}
+
+const TABLES: &str = "
+    CREATE TABLE requests (
+        source TEXT NOT NULL, id TEXT NOT NULL, spool TEXT NOT NULL, request_hash TEXT NOT NULL, seq INTEGER NOT NULL,
+        PRIMARY KEY (source, id, spool)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX requests_by_spool ON requests (spool, id);
+    CREATE TABLE closed_orders (order_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE fills (
+        seq INTEGER NOT NULL, ordinal INTEGER NOT NULL, recorded_ms INTEGER NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (seq, ordinal)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX fills_by_time ON fills (recorded_ms, seq, ordinal);
+    CREATE TABLE snapshot (
+        only INTEGER PRIMARY KEY CHECK (only = 1), body TEXT NOT NULL, sha256 TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE tip (only INTEGER PRIMARY KEY CHECK (only = 1), position TEXT NOT NULL, base TEXT) STRICT;
+";
+
+pub(super) fn to_sql(n: u64) -> Result<i64, StoreError> {
+    i64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} is beyond what SQLite counts")))
+}
+
+pub(super) fn from_sql(n: i64) -> Result<u64, StoreError> {
+    u64::try_from(n).map_err(|_| StoreError::Damaged(format!("{n} where a count should stand")))
+}
+
+impl Store {
+    /// Opens the index of a home; empty if it is missing, of another version or not a database. The
+    /// caller must hold the lock of the home.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open(home: &Path, hold: Hold) -> Result<Store, StoreError> {
+        let (path, beside) = (home.join(STATE_FILE), home.join(format!("{STATE_FILE}-wal")));
+        let rests_beside = std::fs::metadata(&beside).is_ok_and(|file| file.len() > 0);
+        let base = state_of(&path).filter(|_| rests_beside);
+        let mut store = Store::open_or_replace(home)?;
+        if base.is_some() && !store.is_on(base.as_deref()) {
+            // Another index file, perhaps from a copy, was put under this WAL. SQLite would read
+            // both as one, and requests that were already decided would count as new.
+            drop(store);
+            Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
+            store = Store::open_or_replace(home)?;
+        }
+        // A watcher in the sandbox has no folder for temporary files.
+        store.database.pragma_update(None, "temp_store", "MEMORY")?;
+        if hold == Hold::Brief {
+            store.database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            store.beside = Some(beside);
+            store.base = state_of(&path);
+        }
+        Ok(store)
+    }
+
+    /// Returns whether the rows in the WAL belong to the index file in this state. A long holder
+    /// records no state, but leaves no WAL unless it is killed.
+    fn is_on(&self, base: Option<&str>) -> bool {
+        let told: rusqlite::Result<Option<String>> =
+            self.database.query_row("SELECT base FROM tip", [], |row| row.get(0));
+        match told {
+            Ok(told) => told.is_none() || told.as_deref() == base,
+            Err(error) => error == rusqlite::Error::QueryReturnedNoRows,
+        }
+    }
+
+    fn open_or_replace(home: &Path) -> Result<Store, StoreError> {
+        let path = home.join(STATE_FILE);
+        match Connection::open(&path).map_err(StoreError::from).and_then(Store::prepare) {
+            Err(StoreError::Database(error))
+                if matches!(
+                    error.sqlite_error_code(),
+                    Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt)
+                ) =>
+            {
+                Store::remove(home).map_err(|error| StoreError::Damaged(error.to_string()))?;
+                Store::prepare(Connection::open(&path)?)
+            }
+            other => other,
+        }
+    }
+
+    /// Removes the files of the index.
+    ///
+    /// # Errors
+    /// Returns the system's error, unless the files do not exist.
+    pub fn remove(home: &Path) -> std::io::Result<()> {
+        for ending in ["", "-wal", "-shm"] {
+            match std::fs::remove_file(home.join(format!("{STATE_FILE}{ending}"))) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the index for reading while another process may write it.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_read_only(home: &Path) -> Result<Store, StoreError> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let database = Connection::open_with_flags(home.join(STATE_FILE), flags)?;
+        database.busy_timeout(BUSY_TIMEOUT)?;
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+        }
+        Ok(Store { database, beside: None, base: None })
+    }
+
+    /// Opens the index while nobody writes it, without creating the files that reading creates
+    /// otherwise. `None` if there are rows in the WAL, which cannot be read this way.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn open_untouched(home: &Path) -> Result<Option<Store>, StoreError> {
+        let beside = home.join(format!("{STATE_FILE}-wal"));
+        if std::fs::metadata(beside).is_ok_and(|file| file.len() > 0) {
+            return Ok(None);
+        }
+        let bytes = home.join(STATE_FILE).into_os_string().into_encoded_bytes();
+        let path: String = bytes.iter().map(|byte| format!("%{byte:02x}")).collect();
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY
+            | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | rusqlite::OpenFlags::SQLITE_OPEN_URI;
+        let database = Connection::open_with_flags(format!("file:{path}?immutable=1"), flags)?;
+        let version: i64 = database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            return Err(StoreError::Damaged(format!("version {version} where {STORE_VERSION} is wanted")));
+        }
+        Ok(Some(Store { database, beside: None, base: None }))
+    }
+
+    /// Creates an index that lives as long as this value.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn in_memory() -> Result<Store, StoreError> {
+        Store::prepare(Connection::open_in_memory()?)
+    }
+
+    /// As [`Store::in_memory`], for a history of any length: what does not fit into the cache goes
+    /// to an unnamed temporary file.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn temporary() -> Result<Store, StoreError> {
+        Store::prepare(Connection::open("")?)
+    }
+
+    fn prepare(database: Connection) -> Result<Store, StoreError> {
+        database.busy_timeout(BUSY_TIMEOUT)?;
+        database.pragma_update(None, "synchronous", "NORMAL")?;
+        database.set_prepared_statement_cache_capacity(32);
+        // Otherwise SQLite plans a statement anew for every bound value, in case table statistics
+        // favour another plan; there are no statistics.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+        let store = Store { database, beside: None, base: None };
+        let version: i64 = store.database.pragma_query_value(None, "user_version", |row| row.get(0))?;
+        if version != STORE_VERSION {
+            // This mode is stored in the file.
+            store.database.pragma_update(None, "journal_mode", "WAL")?;
+            store.clear()?;
+        }
+        Ok(store)
+    }
+
+    /// Deletes everything.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn clear(&self) -> Result<(), StoreError> {
+        self.begin()?;
+        self.clear_within()?;
+        self.commit()
+    }
+
+    /// As [`Store::clear`], within a transaction; rolling it back restores everything.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn clear_within(&self) -> Result<(), StoreError> {
+        self.database.execute_batch(
+            "DROP TABLE IF EXISTS requests; DROP TABLE IF EXISTS closed_orders;
+             DROP TABLE IF EXISTS fills; DROP TABLE IF EXISTS snapshot; DROP TABLE IF EXISTS tip;",
+        )?;
+        for drop in [
+            cases::DROP,
+            decisions::DROP,
+            history::DROP,
+            lineage::DROP,
+            lines::DROP,
+            proposals::DROP,
+            reports::DROP,
+            responses::DROP,
+            sealed::DROP,
+        ] {
+            self.database.execute_batch(drop)?;
+        }
+        for tables in [
+            TABLES,
+            cases::TABLES,
+            decisions::TABLES,
+            history::TABLES,
+            lineage::TABLES,
+            lines::TABLES,
+            proposals::TABLES,
+            reports::TABLES,
+            responses::TABLES,
+            sealed::TABLES,
+        ] {
+            self.database.execute_batch(tables)?;
+        }
+        Ok(self.database.pragma_update(None, "user_version", STORE_VERSION)?)
+    }
+
+    /// Begins the transaction of a batch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn begin(&self) -> Result<(), StoreError> {
+        Ok(self.database.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    /// Commits the transaction of a batch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn commit(&self) -> Result<(), StoreError> {
+        Ok(self.database.execute_batch("COMMIT")?)
+    }
+
+    /// Checkpoints the WAL if it has grown large; a brief holder calls this last.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn rest(&self) -> Result<(), StoreError> {
+        let Some(beside) = &self.beside else { return Ok(()) };
+        if std::fs::metadata(beside).is_ok_and(|file| file.len() >= BESIDE_BYTES_MAX) {
+            // If another process is reading, the next command does it.
+            self.database.busy_timeout(std::time::Duration::ZERO)?;
+            self.database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            self.database.busy_timeout(BUSY_TIMEOUT)?;
+            // After a partial checkpoint, the rest of the WAL belongs to the index file as it is
+            // now.
+            let base = beside.parent().and_then(|folder| state_of(&folder.join("state.db")));
+            self.database.execute("UPDATE tip SET base = ?1", params![base])?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether the holder is a command that decides one request and ends.
+    pub fn is_held_briefly(&self) -> bool {
+        self.beside.is_some()
+    }
+
+    /// Rolls back the transaction of a batch.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn roll_back(&self) -> Result<(), StoreError> {
+        // After some failures SQLite has already rolled it back.
+        if self.database.is_autocommit() { Ok(()) } else { Ok(self.database.execute_batch("ROLLBACK")?) }
+    }
+
+    /// Returns the last snapshot.
+    ///
+    /// # Errors
+    /// Returns [`StoreError`], also if the snapshot's bytes changed since they were stored: no line
+    /// of the ledger would ever contradict a changed digit in it.
+    pub fn snapshot(&self) -> Result<Option<Snapshot>, StoreError> {
+        let row: Option<(String, String)> = self
+            .database
+            .query_row("SELECT body, sha256 FROM snapshot", [], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((body, sha256)) = row else { return Ok(None) };
+        if sha256_hex(body.as_bytes()) != sha256 {
+            return Err(StoreError::Damaged("the snapshot is not what was stored".to_owned()));
+        }
+        Ok(Some(serde_json::from_str(&body)?))
+    }
+
+    /// Returns the place of the ledger up to which the index goes. The snapshot may be older.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn tip(&self) -> Result<Option<StoredPosition>, StoreError> {
+        let position: Option<String> =
+            self.database.query_row("SELECT position FROM tip", [], |row| row.get(0)).optional()?;
+        Ok(position.map(|position| serde_json::from_str(&position)).transpose()?)
+    }
+
+    /// Records the place of the ledger up to which the index goes, in the transaction that extends
+    /// it to there.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn save_tip(&self, position: &StoredPosition) -> Result<(), StoreError> {
+        let position = serde_json::to_string(position)?;
+        self.database
+            .prepare_cached("INSERT OR REPLACE INTO tip (only, position, base) VALUES (1, ?1, ?2)")?
+            .execute(params![position, self.base])?;
+        Ok(())
+    }
+
+    /// Replaces the snapshot.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn save_snapshot(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let body = serde_json::to_string(snapshot)?;
+        self.database.execute(
+            "INSERT OR REPLACE INTO snapshot (only, body, sha256) VALUES (1, ?1, ?2)",
+            params![body, sha256_hex(body.as_bytes())],
+        )?;
+        Ok(())
+    }
+
+    /// Records a request with a valid signature.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached("INSERT OR IGNORE INTO requests (source, id, spool, request_hash, seq) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![seen.source, id, spool, seen.request_hash, to_sql(seen.seq)?])?;
+        Ok(())
+    }
+
+    /// Makes another line answer a request that was held, in every spool that it came through.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn replace_request(&self, id: &str, spool: &str, seen: &Seen) -> Result<(), StoreError> {
+        let changed = self
+            .database
+            .prepare_cached(
+                "UPDATE requests SET seq = ?1 WHERE source = ?2 AND id = ?3 AND request_hash = ?4",
+            )?
+            .execute(params![to_sql(seen.seq)?, seen.source, id, seen.request_hash])?;
+        // An index of only the newest lines lacks the line that held the request.
+        if changed == 0 { self.insert_request(id, spool, seen) } else { Ok(()) }
+    }
+
+    /// Reads the row with the smallest line. The other columns come from that row
+    /// (lang_select.html, "bare columns"), which avoids the sorter that `ORDER BY` would need.
+    /// Without a match, SQLite returns one row of nulls.
+    fn seen_where(&self, sql: &str, first: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        let row: Option<(String, String, i64)> =
+            self.database.prepare_cached(sql)?.query_row(params![first, id], |row| {
+                let Some(seq) = row.get(2)? else { return Ok(None) };
+                Ok(Some((row.get(0)?, row.get(1)?, seq)))
+            })?;
+        row.map(|(source, request_hash, seq)| Ok(Seen { source, request_hash, seq: from_sql(seq)? }))
+            .transpose()
+    }
+
+    /// Returns the request of this source and id.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn seen(&self, source: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        self.seen_where(
+            "SELECT source, request_hash, min(seq) FROM requests WHERE source = ?1 AND id = ?2",
+            source,
+            id,
+        )
+    }
+
+    /// Returns the first request under this id in this spool.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn seen_in_spool(&self, spool: &str, id: &str) -> Result<Option<Seen>, StoreError> {
+        let sql = "SELECT source, request_hash, min(seq) FROM requests WHERE spool = ?1 AND id = ?2";
+        self.seen_where(sql, spool, id)
+    }
+
+    /// Records how an order ended.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_closed_order(&self, order: &ClosedOrder) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached("INSERT OR REPLACE INTO closed_orders (order_id, body) VALUES (?1, ?2)")?
+            .execute(params![order.order_id.to_string(), serde_json::to_string(order)?])?;
+        Ok(())
+    }
+
+    /// Returns how an order ended.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn closed_order(&self, order_id: OrderId) -> Result<Option<ClosedOrder>, StoreError> {
+        let body: Option<String> = self
+            .database
+            .prepare_cached("SELECT body FROM closed_orders WHERE order_id = ?1")?
+            .query_row(params![order_id.to_string()], |row| row.get(0))
+            .optional()?;
+        Ok(body.map(|body| serde_json::from_str(&body)).transpose()?)
+    }
+
+    /// Records a fill: the `ordinal`-th of line `seq`.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn insert_fill(&self, seq: u64, ordinal: u32, fill: &Fill) -> Result<(), StoreError> {
+        self.database
+            .prepare_cached(
+                "INSERT OR REPLACE INTO fills (seq, ordinal, recorded_ms, body) VALUES (?1, ?2, ?3, ?4)",
+            )?
+            .execute(params![to_sql(seq)?, ordinal, fill.recorded_at.ms(), serde_json::to_string(fill)?])?;
+        Ok(())
+    }
+
+    /// Returns the fills recorded at or after `since`, oldest first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn fills_since(&self, since: Time, limit: usize) -> Result<Vec<Fill>, StoreError> {
+        Ok(self.numbered_fills_since(since, limit)?.into_iter().map(|(_, fill)| fill).collect())
+    }
+
+    /// As [`Store::fills_since`], with the line number of each fill and its index within the line.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn numbered_fills_since(&self, since: Time, limit: usize) -> Result<Vec<NumberedFill>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let mut statement = self.database.prepare_cached(
+            "SELECT seq, ordinal, body FROM fills WHERE recorded_ms >= ?1 ORDER BY recorded_ms, seq, ordinal LIMIT ?2",
+        )?;
+        let rows = statement.query_map(params![since.ms(), limit], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u32>(1)?, row.get::<_, String>(2)?))
+        })?;
+        rows.map(|row| {
+            let (seq, ordinal, body) = row?;
+            Ok(((from_sql(seq)?, ordinal), serde_json::from_str(&body)?))
+        })
+        .collect()
+    }
+
+    /// Returns all rows of all tables except the snapshot, in order, to compare two indexes.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn dump(&self) -> Result<Vec<String>, StoreError> {
+        let mut rows = Vec::new();
+        for sql in [
+            "SELECT 'request ' || source || ' ' || id || ' ' || spool || ' ' || request_hash || ' ' || seq FROM requests ORDER BY source, id, spool",
+            "SELECT 'closed ' || order_id || ' ' || body FROM closed_orders ORDER BY order_id",
+            "SELECT 'fill ' || seq || ' ' || ordinal || ' ' || recorded_ms || ' ' || body FROM fills ORDER BY seq, ordinal",
+        ]
+        .iter()
+        .chain(&cases::DUMP)
+        .chain(&lineage::DUMP)
+        .chain(&history::DUMP)
+        .chain([&decisions::DUMP, &lines::DUMP, &proposals::DUMP, &reports::DUMP, &responses::DUMP, &sealed::DUMP])
+        {
+            let mut statement = self.database.prepare(sql)?;
+            let found = statement.query_map([], |row| row.get::<_, String>(0))?;
+            rows.extend(found.collect::<Result<Vec<String>, _>>()?);
+        }
+        Ok(rows)
+    }
+}

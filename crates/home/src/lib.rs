@@ -1,0 +1,50 @@
+//! An open home: the lock, the ledger, the state, the rulebook and the loop that takes requests
+//! through them. This is the only crate that joins the others; it makes no decisions.
+
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a home is a folder: commands look at its files without the `Disk` of the request path"
+)]
+
+mod actions;
+pub mod approvals;
+mod approved;
+pub mod batch;
+mod blobs;
+pub mod cases;
+pub mod closed;
+mod commit;
+mod core;
+mod dead_man;
+mod derived;
+pub mod doctor;
+pub mod dry_run;
+mod external_policy;
+pub mod forward;
+pub mod index;
+pub mod layout;
+pub mod lookup;
+mod notify;
+pub mod open;
+pub mod outbox;
+mod parts;
+mod program;
+mod proposals;
+pub mod pruning;
+pub mod read;
+pub mod redact;
+mod redo;
+mod role_commands;
+pub mod rollback;
+pub mod rotation;
+mod rule_files;
+pub mod rulebook;
+pub mod run;
+pub mod sandbox;
+pub mod sealed;
+mod services;
+mod socket;
+mod sweep;
+
+pub use open::{Home, HomeError, Seams};

@@ -1,0 +1,314 @@
+//! Redaction: writes a line that records it, then deletes the disclosures. Lines never change, so
+//! every proof stays valid. If a crash happens in between, the next start finishes the deletion.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::batch::{BLOBS_DIR, Pending};
+use super::core::Core;
+use super::open::{Home, HomeError};
+use super::sealed;
+use spoolgate_council::case::{self, Case};
+use spoolgate_gate::record::Redaction;
+use spoolgate_gate::sealing::{DIGESTS, FILE};
+use spoolgate_gate::{Change, Decision, Record};
+use spoolgate_ledger::LedgerError;
+use spoolgate_wire::approvals::HoldId;
+use spoolgate_wire::council::SubmitVerdict;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::sealed::BLOB_PREFIX;
+use spoolgate_wire::sealed::{Field, is_digest};
+
+/// Maximum length of a reason, bytes.
+pub const REASON_BYTES_MAX: usize = 1000;
+
+/// A redaction that an operator requests.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    /// Lines of the request; the other lines that hold it are found from these.
+    pub lines: Vec<u64>,
+    /// JSON pointers of the fields; all fields if empty.
+    pub fields: Vec<String>,
+    /// The reason.
+    pub reason: String,
+    /// Who requests it, by the machine's user name.
+    pub by: String,
+}
+
+/// Why nothing is redacted.
+#[derive(Debug, thiserror::Error)]
+pub enum RedactError {
+    /// The redaction is refused.
+    #[error("{0}")]
+    Refused(String),
+    /// The home failed.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+}
+
+/// What a redaction would delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// The fields to delete, by line, including those from which their values could be guessed.
+    Delete(BTreeMap<u64, Vec<Field>>),
+    /// The redaction was already done, in this line.
+    Done(u64),
+}
+
+fn case_of(change: &Change) -> Option<&Case> {
+    match change {
+        Change::Council(case::Change::CaseOpened(case)) => Some(case),
+        _ => None,
+    }
+}
+
+fn refused<T>(what: String) -> Result<T, RedactError> {
+    Err(RedactError::Refused(what))
+}
+
+impl Home {
+    /// Returns the lines of the request that line `seq` is about: more than one if it was held and
+    /// decided again.
+    ///
+    /// # Errors
+    /// Returns [`RedactError`] if there is no such line or it is not a decision.
+    pub fn lines_of_request(&self, seq: u64) -> Result<Vec<u64>, RedactError> {
+        let decision = match self.core.decision(seq) {
+            Ok((_, decision)) => decision,
+            // The operator has to bring the segment back.
+            Err(error @ HomeError::Ledger(LedgerError::Pruned(_))) => return Err(error.into()),
+            Err(_) => return refused(format!("line {seq} is no decision; only requests have sealed fields")),
+        };
+        let mut lines = vec![seq];
+        // A refused line may name a request of another sender.
+        let is_of_it = !decision.sealed.is_empty() || decision.metadata.replay_of.is_some();
+        if is_of_it
+            && let (Some(source), Some(id)) = (&decision.source, &decision.request_id)
+            && let Some(seen) = self.core.store.seen(source, id).map_err(HomeError::from)?
+        {
+            lines.push(seen.seq);
+            lines.extend(self.core.decision(seen.seq)?.1.hold.map(|HoldId(held)| held));
+        }
+        lines.extend(decision.hold.map(|HoldId(held)| held));
+        lines.sort_unstable();
+        lines.dedup();
+        Ok(lines)
+    }
+
+    /// Returns the lines of requests of this id that have sealed fields.
+    ///
+    /// # Errors
+    /// Returns [`RedactError`] if there are none, or if several senders used the id.
+    pub fn lines_of_id(&self, id: &RequestId) -> Result<Vec<u64>, RedactError> {
+        let lines = self.core.store.lines_of_id(id.as_str()).map_err(HomeError::from)?;
+        let mut by_source: BTreeMap<Option<String>, u64> = BTreeMap::new();
+        for seq in lines {
+            by_source.insert(self.core.decision(seq)?.1.source, seq);
+        }
+        match by_source.values().copied().collect::<Vec<u64>>().as_slice() {
+            [] => refused(format!("no request `{id}` was decided here")),
+            [seq] => self.lines_of_request(*seq),
+            several => {
+                let lines: Vec<String> = several.iter().map(u64::to_string).collect();
+                refused(format!("several senders used the id `{id}`: name a line, of {}", lines.join(", ")))
+            }
+        }
+    }
+
+    /// Computes what a redaction would delete.
+    ///
+    /// # Errors
+    /// Returns [`RedactError`] if the redaction is not possible.
+    pub fn plan_redaction(&self, asked: &Asked) -> Result<Plan, RedactError> {
+        let reason = asked.reason.trim();
+        if reason.is_empty() || asked.reason.len() > REASON_BYTES_MAX {
+            return refused(format!("say why in 1 to {REASON_BYTES_MAX} bytes"));
+        }
+        let mut decisions: Vec<(u64, Decision)> = Vec::new();
+        let mut lines = BTreeSet::new();
+        for seq in &asked.lines {
+            lines.extend(self.lines_of_request(*seq)?);
+        }
+        for seq in &lines {
+            decisions.push((*seq, self.core.decision(*seq)?.1));
+        }
+        decisions.retain(|(_, decision)| !decision.sealed.is_empty());
+        if decisions.is_empty() {
+            return refused("nothing of this request is sealed: it was logged in clear, as facts".to_owned());
+        }
+        for (seq, decision) in &decisions {
+            self.core.check_is_settled(*seq, decision)?;
+        }
+        for pointer in &asked.fields {
+            self.core.check_is_sealed(pointer, &decisions)?;
+        }
+        let mut fields: BTreeMap<u64, Vec<Field>> = BTreeMap::new();
+        let mut done = None;
+        for (seq, decision) in &decisions {
+            for field in &decision.sealed {
+                let is_wanted = asked.fields.is_empty()
+                    || asked.fields.contains(&field.field)
+                    || field.field == DIGESTS
+                    || field.field == FILE;
+                match self.core.store.redacted_in(&field.sd).map_err(HomeError::from)? {
+                    _ if !is_wanted => {}
+                    Some(line) => done = done.max(Some(line)),
+                    None => fields.entry(*seq).or_default().push(field.clone()),
+                }
+            }
+        }
+        Ok(match done {
+            Some(line) if fields.is_empty() => Plan::Done(line),
+            _ => Plan::Delete(fields),
+        })
+    }
+
+    /// Redacts: first makes the redaction lines durable, then deletes the disclosures.
+    ///
+    /// # Errors
+    /// Returns [`RedactError`]. A redaction whose line is durable is finished at the next start.
+    pub fn redact(&mut self, asked: &Asked) -> Result<Plan, RedactError> {
+        let plan = self.plan_redaction(asked)?;
+        if let Plan::Delete(fields) = &plan {
+            self.core.ledger.make_room().map_err(HomeError::from)?;
+            self.core.store.begin().map_err(HomeError::from)?;
+            let mut pending = Pending::default();
+            let timestamp = self.core.ledger_now();
+            for (line, fields) in fields {
+                let (by, reason) = (asked.by.clone(), asked.reason.clone());
+                let line = Redaction { timestamp, by, reason, line: *line, fields: fields.clone() };
+                self.push_event(&mut pending, Record::Redact(line))?;
+            }
+            self.commit(pending, Vec::new())?;
+        }
+        // Sync, so that the deletion survives a power cut, even if a killed gate did it earlier.
+        self.derived.sync_files(&self.core)?;
+        Ok(plan)
+    }
+
+    /// Returns the lines of verdicts on these requests that contain the hash the sender signed.
+    /// That hash is not salted; such verdicts were not made from a brief.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn verdicts_naming_the_hash(&self, lines: &[u64]) -> Result<Vec<u64>, HomeError> {
+        let mut naming = Vec::new();
+        for seq in lines {
+            let (_, decision) = self.core.decision(*seq)?;
+            let Some(case) = decision.changes.iter().find_map(case_of) else { continue };
+            let Some(docket) = self.core.store.docket(&case.id)? else { continue };
+            for (line, _) in docket.votes.iter().filter(|(_, vote)| vote.by.is_some()) {
+                let payload = sealed::payload(self.core.seams.disk.as_ref(), &self.core.decision(*line)?.1)?;
+                let named: Option<SubmitVerdict> = payload.and_then(|text| serde_json::from_str(&text).ok());
+                if named.is_some_and(|named| named.request_sha256 != docket.case.request_sha256) {
+                    naming.push(*line);
+                }
+            }
+        }
+        Ok(naming)
+    }
+}
+
+impl Core {
+    /// Refuses while somebody may still need what would be deleted.
+    fn check_is_settled(&self, seq: u64, decision: &Decision) -> Result<(), RedactError> {
+        if self.state.approvals.get(HoldId(seq)).is_some() {
+            return refused(format!("the request is held as {}: grant or deny it first", HoldId(seq)));
+        }
+        for change in &decision.changes {
+            let Some(case) = case_of(change) else { continue };
+            let docket = self.store.docket(&case.id).map_err(HomeError::from)?;
+            if docket.is_some_and(|docket| docket.request == seq && docket.closed.is_none()) {
+                return refused(format!(
+                    "council case `{}` is open until {}: its roles need what they judge",
+                    case.id, case.deadline
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_is_sealed(&self, pointer: &str, decisions: &[(u64, Decision)]) -> Result<(), RedactError> {
+        let sealed = || decisions.iter().flat_map(|(_, decision)| &decision.sealed);
+        if sealed().any(|field| sealed::is_of_payload(field) && field.field == pointer) {
+            return Ok(());
+        }
+        let known: Vec<&str> =
+            sealed().filter(|field| sealed::is_of_payload(field)).map(|field| field.field.as_str()).collect();
+        for (_, decision) in decisions {
+            let left = sealed::payload_left(self.seams.disk.as_ref(), decision)?;
+            let value: Option<Value> = left.and_then(|(text, _)| serde_json::from_str(&text).ok());
+            if value.is_some_and(|value| value.pointer(pointer).is_some()) {
+                return refused(format!(
+                    "`{pointer}` was logged in clear: it is a fact, and lines never change; sealed are {}",
+                    known.join(", ")
+                ));
+            }
+        }
+        refused(format!("the request has no `{pointer}`; sealed are {}", known.join(", ")))
+    }
+
+    /// Deletes what a redaction line lists. Idempotent.
+    pub(super) fn delete_redacted(&self, line: &Redaction) -> Result<(), HomeError> {
+        for field in &line.fields {
+            // A line must not be able to delete any other file.
+            if is_digest(&field.sd) {
+                self.remove_blob(&sealed::path_of(&field.sd))?;
+            }
+        }
+        self.remove_uncommitted()
+    }
+
+    fn remove_blob(&self, path: &Path) -> Result<(), HomeError> {
+        match self.seams.disk.remove(path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(HomeError::disk(path, error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns whether anything of this line was redacted.
+    pub(super) fn is_redacted(&self, seq: u64) -> Result<bool, HomeError> {
+        Ok(self.store.has_redacted(seq)?)
+    }
+
+    /// Removes disclosures that no line has committed to. A killed process wrote them, and the
+    /// request was later decided under other salts; they hold the same values.
+    fn remove_uncommitted(&self) -> Result<(), HomeError> {
+        let folder = Path::new(BLOBS_DIR);
+        let fail = |source| HomeError::disk(folder, source);
+        let mut litter: Vec<PathBuf> = Vec::new();
+        for entry in self.seams.disk.read_dir(folder).map_err(fail)? {
+            let name = entry.map_err(fail)?.name;
+            if self.is_uncommitted(&name)? {
+                litter.push(folder.join(name));
+            }
+        }
+        litter.iter().try_for_each(|path| self.remove_blob(path))?;
+        self.seams.disk.sync_dir(folder).map_err(fail)
+    }
+
+    fn is_uncommitted(&self, name: &OsStr) -> Result<bool, HomeError> {
+        let Some(name) = name.to_str() else { return Ok(false) };
+        // A blob that was being written has a hidden name.
+        if let Some(hidden) = name.strip_prefix('.').and_then(|name| name.strip_suffix(".tmp")) {
+            return Ok(hidden.starts_with(BLOB_PREFIX));
+        }
+        match name.strip_prefix(BLOB_PREFIX).filter(|digest| is_digest(digest)) {
+            Some(digest) => Ok(!self.store.is_committed_to(digest)?),
+            None => Ok(false),
+        }
+    }
+}
+
+/// Names the user at this machine: by user name if it has the form of a principal, otherwise by
+/// number.
+pub fn user(name: Option<&str>, number: u32) -> String {
+    match name.and_then(|name| Principal::parse(name).ok()) {
+        Some(name) => format!("{name} (uid {number})"),
+        None => format!("uid {number}"),
+    }
+}

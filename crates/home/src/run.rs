@@ -1,0 +1,257 @@
+//! The main loop: scan and process until nothing is left, then wait for a hint.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::batch::Outcome;
+use super::open::{Home, HomeError};
+use crate::index::Store;
+use spoolgate_gate::exempt::{Standing, Waiting};
+use spoolgate_gate::prepare::{Authentic, Delivery, prepare};
+use spoolgate_gate::record::{Event, EventKind, Record};
+use spoolgate_gate::state::State;
+use spoolgate_host::keyring::CachedKeyring;
+use spoolgate_host::spool::claim::{self, Claimed, Looked};
+use spoolgate_host::spool::peek::Judge;
+use spoolgate_host::spool::scan::PATIENCE_MS;
+use spoolgate_host::spool::watch::{HEARTBEAT, Hints};
+use spoolgate_ledger::disk::Disk;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::time::Time;
+
+/// Result of one round of the loop.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// What was decided.
+    pub outcomes: Vec<Outcome>,
+    /// Whether another round at once may find more.
+    pub more: bool,
+}
+
+/// How long to wait before files that are unfinished or over a quota are looked at again.
+const UNFINISHED_WAIT: Duration = Duration::from_millis(PATIENCE_MS / 10);
+
+/// How long nothing must come in before answers are made durable: a client that sends meanwhile
+/// would wait for the sync.
+const QUIET: Duration = Duration::from_millis(50);
+
+/// Upper bound of that delay, milliseconds, so that constant hints cannot postpone it for ever.
+const PUBLISHED_WITHIN_MS: u64 = 1000;
+
+/// Decides which requests pass a quota, by the state before the batch.
+struct GateJudge<'a> {
+    state: &'a State,
+    rules: &'a Rulebook,
+    keyring: &'a CachedKeyring,
+    store: &'a Store,
+    now: Time,
+}
+
+impl Judge for GateJudge<'_> {
+    fn standing(&self, delivery: Delivery) -> Standing {
+        let request = prepare(delivery, self.state, self.keyring, self.now);
+        if let Ok(Authentic { envelope, .. }) = &request.request {
+            // A resent request only gets its answer again, which can wait; otherwise one good
+            // request could be resent past the quota for ever. If the index cannot be read, the
+            // batch reports it.
+            let seen = self.store.seen(envelope.source.as_str(), envelope.id.as_str());
+            if seen.is_ok_and(|seen| seen.is_some()) {
+                return Standing::Waits(None);
+            }
+        }
+        Standing::of(&request, self.state, self.rules)
+    }
+
+    fn passes_now(&self, waiting: &Waiting) -> bool {
+        waiting.passes(self.state, self.rules)
+    }
+}
+
+impl Home {
+    /// Limits batches to this many requests from now on, at least 1.
+    pub fn limit_batches(&mut self, entries: usize) {
+        self.intake.scanner.set_batch_max(entries);
+    }
+
+    /// Runs one round: processes a left-behind claim alone or up to a batch of new files, then the
+    /// requests whose command has ended. With `only_local`, takes only what commands handed over.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn round(&mut self, only_local: bool) -> Result<Round, HomeError> {
+        let mut round = self.round_of_files(only_local)?;
+        if let Some(outcomes) = self.hear_commands()? {
+            round.outcomes.extend(outcomes);
+            round.more = true;
+        }
+        Ok(round)
+    }
+
+    fn round_of_files(&mut self, only_local: bool) -> Result<Round, HomeError> {
+        if let Some(claim) = self.intake.left_behind.pop_front() {
+            // Alone in its batch: if it kills the gate again, no other request is affected.
+            let work = Path::new(claim::WORK_DIR);
+            let again = claim::begin_again(
+                self.core.seams.disk.as_ref(),
+                claim.clone(),
+                self.core.ledger.position().batch,
+            )
+            .map_err(|source| HomeError::disk(work, source))?;
+            let claimed: Vec<Claimed> = match again {
+                Looked::Claimed(claimed) => vec![*claimed],
+                Looked::Unfinished | Looked::Skipped => Vec::new(),
+            };
+            let begun = claimed.first().map(|begun| begun.claim.clone());
+            let processed = self.process(claimed);
+            if let (Err(_), Some(begun)) = (&processed, begun) {
+                // The disk failed, not the request, so this must not count as an attempt. If the
+                // disk refuses the renaming too, it counts.
+                let _ = claim::give_back(self.core.seams.disk.as_ref(), &begun, &claim);
+            }
+            return Ok(Round { outcomes: processed?, more: true });
+        }
+        let batch = self.core.ledger.position().batch;
+        let judge = GateJudge {
+            state: &self.core.state,
+            rules: &self.core.rulebook,
+            keyring: &self.core.keyring,
+            store: &self.core.store,
+            now: self.core.ledger_now(),
+        };
+        let found = self
+            .intake
+            .scanner
+            .round(
+                self.core.seams.disk.as_ref(),
+                &judge,
+                self.core.seams.clock.monotonic_ms(),
+                batch,
+                only_local,
+            )
+            .map_err(|source| HomeError::disk(Path::new("spool/in"), source))?;
+        found.news.iter().for_each(|news| self.note(EventKind::Quota, news));
+        let mut claimed = found.claimed;
+        if !only_local {
+            claimed.extend(self.take_frames(self.intake.scanner.batch_max()));
+        }
+        let more = found.more || !claimed.is_empty() || self.intake.has_frames();
+        let outcomes = self.process(claimed)?;
+        Ok(Round { outcomes, more: more || self.intake.more_cases_due })
+    }
+
+    /// Runs rounds until the spool is empty and no half-written file is awaited; files over a quota
+    /// stay. `report` receives the outcomes of each round.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn until_idle(
+        &mut self,
+        only_local: bool,
+        stop: &AtomicBool,
+        report: &mut dyn FnMut(&[Outcome]),
+    ) -> Result<(), HomeError> {
+        // A command decides one request and ends, so its time must not count against silent agents.
+        if !only_local {
+            self.begin_watching();
+        }
+        while !stop.load(Ordering::SeqCst) {
+            let round = self.round(only_local)?;
+            report(&round.outcomes);
+            // Ask after every round, or a gate under constant load would never ask.
+            let heard = self.outside.ask_roles(&self.core)?;
+            if round.more || heard {
+                continue;
+            }
+            if self.outside.waits_for_commands() {
+                self.outside.wait_for_commands(UNFINISHED_WAIT);
+                continue;
+            }
+            if self.outside.has_actions() {
+                self.outside.wait_for_actions(UNFINISHED_WAIT);
+                continue;
+            }
+            if only_local || !(self.intake.scanner.has_unfinished() || self.outside.is_asking()) {
+                break;
+            }
+            self.core.seams.clock.sleep(UNFINISHED_WAIT);
+        }
+        Ok(())
+    }
+
+    /// Runs until `stop`: rounds while there is work, then a wait for a hint or the heartbeat.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn watch(
+        &mut self,
+        hints: &mut Hints,
+        stop: &AtomicBool,
+        report: &mut dyn FnMut(&[Outcome]),
+    ) -> Result<(), HomeError> {
+        self.note(EventKind::Start, "the watcher started");
+        self.begin_watching();
+        self.outside.waker = Some(hints.waker());
+        let mut publish_by = None;
+        while !stop.load(Ordering::SeqCst) {
+            let disk = std::sync::Arc::clone(&self.core.seams.disk);
+            // Arm before the scan, so that no change in between is missed; arm again if that
+            // changed anything, so that a folder replaced meanwhile is watched before the wait.
+            for _ in 0..2 {
+                let disk: &dyn Disk = disk.as_ref();
+                if !hints.arm(&self.core.root, disk, self.intake.scanner.folders().into_iter()) {
+                    break;
+                }
+            }
+            let round = self.round(false)?;
+            report(&round.outcomes);
+            // Ask after every round, or a gate under constant load would never ask.
+            let heard = self.outside.ask_roles(&self.core)?;
+            if round.more || heard {
+                continue;
+            }
+            if self.core.has_outstanding() {
+                let now_ms = self.core.seams.clock.monotonic_ms();
+                let until_ms = *publish_by.get_or_insert(now_ms.saturating_add(PUBLISHED_WITHIN_MS));
+                if now_ms < until_ms && hints.wait(QUIET) {
+                    continue;
+                }
+                self.mark_published()?;
+            }
+            publish_by = None;
+            let looks_again = self.intake.scanner.has_unfinished()
+                || self.intake.scanner.has_waiting()
+                || self.outside.is_asking();
+            let wait = if looks_again { UNFINISHED_WAIT } else { HEARTBEAT };
+            hints.wait(wait);
+        }
+        self.finish_within("the watcher stopped in order", stop)
+    }
+
+    /// Ends a run in order: finishes outgoing actions, writes the stop line, makes answers durable
+    /// and saves a snapshot.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn finish(&mut self, note: &str) -> Result<(), HomeError> {
+        self.finish_within(note, &AtomicBool::new(false))
+    }
+
+    /// As [`Home::finish`]. Clears `hurry` once it waits for actions; setting it again ends them at
+    /// once.
+    ///
+    /// # Errors
+    /// [`HomeError`].
+    pub fn finish_within(&mut self, note: &str, hurry: &AtomicBool) -> Result<(), HomeError> {
+        self.end_actions(hurry)?;
+        self.outside.go_on_notifying(&self.core, &mut self.news, true);
+        let changes = self.news.end_watching(&self.core);
+        let (timestamp, note) = (self.core.ledger_now(), note.to_owned());
+        self.news.events.push(Record::Event(EventKind::Stop, Event { timestamp, note, changes }));
+        self.write_news()?;
+        self.mark_published()?;
+        self.outside.give_back_waiting(&self.core);
+        self.intake.close_socket();
+        self.core.sweep()
+    }
+}

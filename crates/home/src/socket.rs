@@ -1,0 +1,139 @@
+//! Requests that arrive as frames through a socket. They are decided in the same batches as files
+//! and answered once their lines are sealed; no files are written for them. If a gate ends before
+//! answering, the client resends the request.
+
+use std::collections::BTreeMap;
+
+use super::batch::Begun;
+use super::open::Home;
+use super::parts::Intake;
+use spoolgate_gate::prepare::{Delivery, Origin, Refusal};
+use spoolgate_gate::record::{Decision, Status};
+use spoolgate_host::socket::{Arrived, Fault, Socket};
+use spoolgate_host::spool::claim::Claimed;
+use spoolgate_host::spool::name::ClaimName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Code;
+
+/// Maximum bytes of frames per batch.
+const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The socket and the client connected to it.
+pub(super) struct Door {
+    socket: Socket,
+    /// Number of the client that sent the last frame. There is one client at a time.
+    client: u64,
+    /// Number of frames of all clients so far.
+    frames: u64,
+    /// How many frames of this client wait for a later answer, by the place that lines name for it.
+    asked: BTreeMap<String, u32>,
+}
+
+/// Returns whether the answer at this place, below the spool, is sent as a frame and not written as
+/// a file.
+pub(super) fn is_through_socket(place: &str) -> bool {
+    place.split_once('/').is_some_and(|(folder, _)| folder == Origin::Socket.answer_dir())
+}
+
+/// Returns the name of a frame in lines: the number of its client, then its own.
+fn name_of(client: u64, frame: u64) -> String {
+    format!("{client}-{frame:012}.json")
+}
+
+/// Returns the client that sent a frame.
+fn client_of(claim: &ClaimName) -> Option<u64> {
+    let (client, _) = claim.file.split_once('-').filter(|_| claim.origin == Origin::Socket)?;
+    client.parse().ok()
+}
+
+/// Maps the lines of the decisions on claimed frames to the clients that sent them.
+pub(super) fn clients_of(claims: &[(Begun, u64)]) -> BTreeMap<u64, u64> {
+    claims.iter().filter_map(|(begun, seq)| Some((*seq, client_of(&begun.claim)?))).collect()
+}
+
+fn refusal_of(fault: &Fault) -> Refusal {
+    let code = match fault {
+        Fault::TooLong { .. } => Code::TooLarge,
+        Fault::Incomplete { .. } => Code::FrameIncomplete,
+    };
+    Refusal::new(code, fault.to_string())
+}
+
+impl Home {
+    /// Makes the gate take requests from this socket too, from the next round on.
+    pub fn listen_on(&mut self, socket: Socket) {
+        self.intake.door = Some(Door { socket, client: 0, frames: 0, asked: BTreeMap::new() });
+    }
+
+    /// Takes the frames that have arrived, at most this many, as claims.
+    pub(super) fn take_frames(&mut self, frames_max: usize) -> Vec<Claimed> {
+        let batch = self.core.ledger.position().batch;
+        let Some(door) = &mut self.intake.door else { return Vec::new() };
+        let mut claimed = Vec::new();
+        for Arrived { client, content } in door.socket.take(frames_max, BATCH_BYTES_MAX) {
+            if client != door.client {
+                door.client = client;
+                door.asked.clear();
+            }
+            door.frames = door.frames.saturating_add(1);
+            let file = name_of(client, door.frames);
+            let content = content.map_err(|fault| refusal_of(&fault));
+            let weight = content.as_ref().map_or(0, Vec::len);
+            let shown = format!("frame {} of client {client}", door.frames);
+            let claim = ClaimName { attempt: 1, batch, origin: Origin::Socket, file: file.clone() };
+            let delivery = Delivery { origin: Origin::Socket, file, shown, content };
+            claimed.push(Claimed { claim, delivery, weight });
+        }
+        claimed
+    }
+}
+
+impl Intake {
+    /// Returns whether a frame has arrived.
+    pub(super) fn has_frames(&self) -> bool {
+        self.door.as_ref().is_some_and(|door| door.socket.has_waiting())
+    }
+
+    /// Sends the answer of a sealed decision to the client that sent the frame. If `answer` is
+    /// `None`, it comes later.
+    pub(super) fn answer_frame(&mut self, client: Option<u64>, decision: &Decision, answer: Option<&Answer>) {
+        let Some(door) = &mut self.door else { return };
+        let place = &decision.answer;
+        match (client, answer) {
+            (Some(client), Some(answer)) => door.send(client, answer),
+            // A held request was decided again.
+            (None, Some(answer)) => door.answer_later(place, answer),
+            (_, None) => {}
+        }
+        if client == Some(door.client) && (answer.is_none() || decision.status == Status::Held) {
+            let waiting = door.asked.entry(place.clone()).or_default();
+            *waiting = waiting.saturating_add(1);
+        }
+    }
+
+    /// Sends an answer that comes later than its request, by the place that lines name for it.
+    pub(super) fn answer_late_frame(&mut self, place: &str, answer: &Answer) {
+        if let Some(door) = &mut self.door {
+            door.answer_later(place, answer);
+        }
+    }
+
+    /// Closes the socket. The client can still read what was already written to it.
+    pub(super) fn close_socket(&mut self) {
+        self.door = None;
+    }
+}
+
+impl Door {
+    fn send(&self, client: u64, answer: &Answer) {
+        let bytes = answer.to_bytes();
+        let frame = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        // A client that is gone resends its request and gets the same answer.
+        let _ = self.socket.answer(client, frame);
+    }
+
+    fn answer_later(&mut self, place: &str, answer: &Answer) {
+        let waiting = self.asked.remove(place).unwrap_or(0);
+        (0..waiting).for_each(|_| self.send(self.client, answer));
+    }
+}

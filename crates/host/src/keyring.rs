@@ -1,0 +1,407 @@
+//! `state/keyring.db`: the gate's copies of secrets, in SQLite, mode 0600. The ledger records which
+//! keys are in force and whose they are; only this file has their bytes.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use ed25519_dalek::VerifyingKey;
+use rusqlite::{Connection, OptionalExtension, params};
+use sha2::{Digest, Sha256};
+
+use spoolgate_gate::prepare::Keyring;
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::ids::ServiceName;
+use spoolgate_wire::signing::{SignKey, VerifyKey, hex};
+
+/// Path of the keyring below the home.
+pub const KEYRING_FILE: &str = "state/keyring.db";
+
+/// Row names of the keys in force: for checkpoints, for seals.
+const LOG_KEYS: (&str, &str) = ("log", "seal");
+/// Row names of the keys that a rotation is about to bring into force.
+const PENDING_LOG_KEYS: (&str, &str) = ("next-log", "next-seal");
+
+/// Table of the services' secrets.
+const CREDENTIALS: &str = "CREATE TABLE IF NOT EXISTS credentials (credential_id TEXT PRIMARY KEY, service TEXT NOT NULL, \
+     secret TEXT NOT NULL) STRICT;";
+
+/// Why a keyring operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyringError {
+    /// The file cannot be used.
+    #[error("keyring `{path}`: {source}")]
+    File {
+        /// The path.
+        path: PathBuf,
+        /// The system's error.
+        source: std::io::Error,
+    },
+    /// SQLite reports an error.
+    #[error("keyring: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// A row does not hold a valid key.
+    #[error("keyring: key {0} is damaged")]
+    Damaged(String),
+    /// The log's own keys are missing.
+    #[error(
+        "keyring: the log's own keys are missing; they were made by `spoolgate init` and cannot be made again"
+    )]
+    NoLogKeys,
+}
+
+/// The open keyring.
+#[derive(Debug)]
+pub struct SqliteKeyring {
+    database: Connection,
+}
+
+/// The secrets that the log is signed with.
+#[derive(Clone)]
+pub struct LogKeys {
+    /// Seed of the key that signs checkpoints.
+    pub log_seed: [u8; 32],
+    /// Seed of the key that signs seals.
+    pub seal_seed: [u8; 32],
+}
+
+impl std::fmt::Debug for LogKeys {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LogKeys(..)")
+    }
+}
+
+/// Id of a key: the first 16 hex digits of a hash of the verifying key.
+pub fn key_id(key: &VerifyKey) -> String {
+    let (label, bytes) = match key {
+        VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
+        VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
+    };
+    let digest =
+        Sha256::new().chain_update(b"spoolgate key id ").chain_update(label).chain_update(bytes).finalize();
+    hex(&digest).chars().take(16).collect()
+}
+
+/// The label for secrets of a service until a line puts them in force. No service can have such a
+/// name.
+fn asked_for(service: &ServiceName) -> String {
+    format!("{service} (asked for)")
+}
+
+impl SqliteKeyring {
+    /// Opens the keyring of a home, and creates it if `create` is set.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError`], also if other users may read the file.
+    pub fn open(home: &Path, create: bool) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let fail = |source| KeyringError::File { path: path.clone(), source };
+        if create {
+            OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path).map_err(fail)?;
+        }
+        let metadata = fs::symlink_metadata(&path).map_err(fail)?;
+        if !metadata.is_file() || metadata.permissions().mode() & 0o077 != 0 {
+            let what = "must be a file that only its owner may read; run chmod 600 on it";
+            return Err(fail(std::io::Error::new(std::io::ErrorKind::PermissionDenied, what)));
+        }
+        let database = Connection::open(&path)?;
+        database.busy_timeout(std::time::Duration::from_secs(5))?;
+        // Sync in full, and the folder after each commit: a key that an answer mentions must
+        // survive a power cut.
+        database.pragma_update(None, "synchronous", "EXTRA")?;
+        // The sandbox of `spoolgate watch` has no folder for temporary files.
+        database.pragma_update(None, "temp_store", "MEMORY")?;
+        let keyring = SqliteKeyring { database };
+        if create {
+            keyring.make_tables()?;
+        }
+        Ok(keyring)
+    }
+
+    /// Opens the keyring of a home read-only: creates nothing, and rolls nothing back that another
+    /// process is writing.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError`] if the file cannot be opened.
+    pub fn open_read_only(home: &Path) -> Result<SqliteKeyring, KeyringError> {
+        let path = home.join(KEYRING_FILE);
+        let fail = |source| KeyringError::File { path: path.clone(), source };
+        fs::File::open(&path).map_err(fail)?;
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Ok(SqliteKeyring { database: Connection::open_with_flags(&path, flags)? })
+    }
+
+    /// Creates a keyring in memory.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn in_memory() -> Result<SqliteKeyring, KeyringError> {
+        let keyring = SqliteKeyring { database: Connection::open_in_memory()? };
+        keyring.make_tables()?;
+        Ok(keyring)
+    }
+
+    fn make_tables(&self) -> Result<(), KeyringError> {
+        Ok(self.database.execute_batch(
+            "CREATE TABLE keys (key_id TEXT PRIMARY KEY, algorithm TEXT NOT NULL, material BLOB NOT NULL) STRICT;
+             CREATE TABLE log_keys (name TEXT PRIMARY KEY, seed BLOB NOT NULL) STRICT;",
+        )?)
+    }
+
+    /// Stores what verifies a principal's signatures: the secret of a shared key, or the public
+    /// half of an Ed25519 key. Returns the key id.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn insert(&self, key: &VerifyKey) -> Result<String, KeyringError> {
+        let key_id = key_id(key);
+        let (algorithm, material) = match key {
+            VerifyKey::Hmac(secret) => ("hmac-sha256", *secret),
+            VerifyKey::Ed25519(public) => ("ed25519", public.to_bytes()),
+        };
+        self.database.execute(
+            "INSERT OR IGNORE INTO keys (key_id, algorithm, material) VALUES (?1, ?2, ?3)",
+            params![key_id, algorithm, material.as_slice()],
+        )?;
+        Ok(key_id)
+    }
+
+    /// Reads a key. `None` if the keyring does not have it.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError`] if the row is damaged or cannot be read.
+    pub fn load(&self, key_id: &str) -> Result<Option<(Algorithm, VerifyKey)>, KeyringError> {
+        let row: Option<(String, Vec<u8>)> = self
+            .database
+            .query_row("SELECT algorithm, material FROM keys WHERE key_id = ?1", params![key_id], |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((algorithm, material)) = row else { return Ok(None) };
+        let damaged = || KeyringError::Damaged(key_id.to_owned());
+        let material: [u8; 32] = material.try_into().map_err(|_| damaged())?;
+        match algorithm.as_str() {
+            "hmac-sha256" => Ok(Some((Algorithm::HmacSha256, VerifyKey::Hmac(material)))),
+            "ed25519" => {
+                let public = VerifyingKey::from_bytes(&material).map_err(|_| damaged())?;
+                Ok(Some((Algorithm::Ed25519, VerifyKey::Ed25519(Box::new(public)))))
+            }
+            _ => Err(damaged()),
+        }
+    }
+
+    /// The signing key of a shared key, for commands that run as the gate's own user.
+    ///
+    /// # Errors
+    /// As [`SqliteKeyring::load`].
+    pub fn sign_key(&self, key_id: &str) -> Result<Option<SignKey>, KeyringError> {
+        Ok(self.load(key_id)?.and_then(|(_, key)| match key {
+            VerifyKey::Hmac(secret) => Some(SignKey::Hmac(secret)),
+            VerifyKey::Ed25519(_) => None,
+        }))
+    }
+
+    /// Stores a secret of a service under a random name. The ledger decides which secret is in
+    /// force. Until a line puts this one in force it is stored separately, so that a start of the
+    /// gate does not wipe it as an old secret.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn insert_credential(
+        &self,
+        service: &ServiceName,
+        id: &str,
+        secret: &str,
+    ) -> Result<(), KeyringError> {
+        // Homes from versions without outgoing actions do not have this table.
+        self.database.execute_batch(CREDENTIALS)?;
+        let sql = "INSERT INTO credentials (credential_id, service, secret) VALUES (?1, ?2, ?3)";
+        Ok(self.database.execute(sql, params![id, asked_for(service), secret]).map(drop)?)
+    }
+
+    /// The secret of a service under this name. `None` if there is none.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn credential(&self, service: &ServiceName, id: &str) -> Result<Option<String>, KeyringError> {
+        if !self.has_credentials()? {
+            return Ok(None);
+        }
+        let sql = "SELECT secret FROM credentials WHERE service IN (?1, ?3) AND credential_id = ?2";
+        Ok(self
+            .database
+            .query_row(sql, params![service.as_str(), id, asked_for(service)], |row| row.get(0))
+            .optional()?)
+    }
+
+    /// Wipes every secret of a service except this one. Wipes secrets that are not decided yet only
+    /// if `and_asked_for` is set.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn keep_only_credential(
+        &self,
+        service: &ServiceName,
+        id: Option<&str>,
+        and_asked_for: bool,
+    ) -> Result<(), KeyringError> {
+        if !self.has_credentials()? {
+            return Ok(());
+        }
+        self.database.pragma_update(None, "secure_delete", "ON")?;
+        let sql = "UPDATE credentials SET service = ?1 WHERE service = ?3 AND credential_id = ?2";
+        self.database.execute(sql, params![service.as_str(), id, asked_for(service)])?;
+        let sql = "DELETE FROM credentials WHERE (service = ?1 OR (?4 AND service = ?3)) AND credential_id IS NOT ?2";
+        let bound = params![service.as_str(), id, asked_for(service), and_asked_for];
+        Ok(self.database.execute(sql, bound).map(drop)?)
+    }
+
+    /// Wipes one secret that never came into force.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn remove_credential(&self, id: &str) -> Result<(), KeyringError> {
+        self.database.pragma_update(None, "secure_delete", "ON")?;
+        Ok(self.database.execute("DELETE FROM credentials WHERE credential_id = ?1", [id]).map(drop)?)
+    }
+
+    fn has_credentials(&self) -> Result<bool, KeyringError> {
+        let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'credentials')";
+        Ok(self.database.query_row(sql, [], |row| row.get(0))?)
+    }
+
+    /// Stores the log's own keys.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn insert_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
+        for (name, seed) in [("log", keys.log_seed), ("seal", keys.seal_seed)] {
+            self.database.execute(
+                "INSERT INTO log_keys (name, seed) VALUES (?1, ?2)",
+                params![name, seed.as_slice()],
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The log's own keys.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::NoLogKeys`] if they are missing, or [`KeyringError::Database`].
+    pub fn log_keys(&self) -> Result<LogKeys, KeyringError> {
+        self.log_keys_named(LOG_KEYS)?.ok_or(KeyringError::NoLogKeys)
+    }
+
+    /// The keys that a rotation is about to bring into force, or was about to when it was
+    /// interrupted.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn pending_log_keys(&self) -> Result<Option<LogKeys>, KeyringError> {
+        self.log_keys_named(PENDING_LOG_KEYS)
+    }
+
+    fn log_keys_named(&self, (log, seal): (&str, &str)) -> Result<Option<LogKeys>, KeyringError> {
+        let sql =
+            "SELECT (SELECT seed FROM log_keys WHERE name = ?1), (SELECT seed FROM log_keys WHERE name = ?2)";
+        let (log, seal): (Option<Vec<u8>>, Option<Vec<u8>>) =
+            self.database.query_row(sql, [log, seal], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let seed = |bytes: Option<Vec<u8>>| bytes.and_then(|bytes| bytes.try_into().ok());
+        Ok(seed(log).zip(seed(seal)).map(|(log_seed, seal_seed)| LogKeys { log_seed, seal_seed }))
+    }
+
+    /// Stores the keys that a rotation is about to bring into force, durably. Replaces earlier
+    /// pending keys.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn set_pending_log_keys(&self, keys: &LogKeys) -> Result<(), KeyringError> {
+        let (log, seal) = PENDING_LOG_KEYS;
+        Ok(self
+            .database
+            .execute(
+                "INSERT OR REPLACE INTO log_keys (name, seed) VALUES (?1, ?2), (?3, ?4)",
+                params![log, keys.log_seed.as_slice(), seal, keys.seal_seed.as_slice()],
+            )
+            .map(drop)?)
+    }
+
+    /// Makes the pending keys the log's own keys. Overwrites the bytes of the old ones in the file.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn promote_pending_log_keys(&self) -> Result<(), KeyringError> {
+        Ok(self.database.execute_batch(
+            "PRAGMA secure_delete = ON;
+             BEGIN;
+             UPDATE log_keys SET seed = zeroblob(32) WHERE name IN ('log', 'seal');
+             DELETE FROM log_keys WHERE name IN ('log', 'seal');
+             UPDATE log_keys SET name = substr(name, 6) WHERE name IN ('next-log', 'next-seal');
+             COMMIT;",
+        )?)
+    }
+
+    /// Deletes the keys of a rotation that did not take place.
+    ///
+    /// # Errors
+    /// Returns [`KeyringError::Database`].
+    pub fn drop_pending_log_keys(&self) -> Result<(), KeyringError> {
+        let (log, seal) = PENDING_LOG_KEYS;
+        Ok(self.database.execute("DELETE FROM log_keys WHERE name IN (?1, ?2)", [log, seal]).map(drop)?)
+    }
+}
+
+/// A keyring that reads each key once per process. The ledger decides which keys are in force.
+#[derive(Debug)]
+pub struct CachedKeyring {
+    keyring: SqliteKeyring,
+    known: std::cell::RefCell<std::collections::BTreeMap<String, VerifyKey>>,
+    /// Why the file could not be read.
+    fault: std::cell::RefCell<Option<KeyringError>>,
+}
+
+impl CachedKeyring {
+    /// Wraps an open keyring.
+    pub fn new(keyring: SqliteKeyring) -> CachedKeyring {
+        CachedKeyring { keyring, known: std::cell::RefCell::default(), fault: std::cell::RefCell::default() }
+    }
+
+    /// Reports whether a key was missed because the file could not be read. Without this check, the
+    /// sender of a valid request would be treated as a forger.
+    ///
+    /// # Errors
+    /// Returns SQLite's error since the last check.
+    pub fn check(&self) -> Result<(), KeyringError> {
+        self.fault.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    /// Returns the keyring itself without the cache.
+    pub fn into_inner(self) -> SqliteKeyring {
+        self.keyring
+    }
+
+    /// The keyring itself.
+    pub fn inner(&self) -> &SqliteKeyring {
+        &self.keyring
+    }
+}
+
+impl Keyring for CachedKeyring {
+    fn verify_key(&self, key_id: &str) -> Option<VerifyKey> {
+        if let Some(key) = self.known.borrow().get(key_id) {
+            return Some(key.clone());
+        }
+        let key = match self.keyring.load(key_id) {
+            Ok(key) => key,
+            // A damaged row verifies nothing, and must not affect other keys.
+            Err(KeyringError::Damaged(_)) => None,
+            Err(error) => {
+                *self.fault.borrow_mut() = Some(error);
+                None
+            }
+        };
+        let (_, key) = key?;
+        self.known.borrow_mut().insert(key_id.to_owned(), key.clone());
+        Some(key)
+    }
+}

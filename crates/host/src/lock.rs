@@ -1,0 +1,54 @@
+//! One writer per home.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+
+/// The lock of a home. Held as long as this value lives; the kernel releases it when the process
+/// dies.
+#[derive(Debug)]
+pub struct HomeLock {
+    file: File,
+}
+
+impl Drop for HomeLock {
+    fn drop(&mut self) {
+        // Closing is not enough: a forked child has copies of all our files until it executes
+        // another program. If unlocking fails, closing releases the lock later.
+        let _ = self.file.unlock();
+    }
+}
+
+/// Path of the lock below the home.
+pub const LOCK_FILE: &str = "state/lock";
+
+/// Takes the lock of a home. `None` if another process holds it.
+///
+/// # Errors
+/// Returns the file system's error.
+pub fn try_lock(home: &Path) -> io::Result<Option<HomeLock>> {
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(home.join(LOCK_FILE))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Some(HomeLock { file })),
+        Err(TryLockError::WouldBlock) => Ok(None),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The copy of the descriptor is what a forked child has until it executes another program.
+    #[test]
+    fn it_ends_with_its_holder_though_a_child_still_has_the_file() {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::create_dir(home.path().join("state")).unwrap();
+        let lock = try_lock(home.path()).unwrap().unwrap();
+        let inherited = lock.file.try_clone().unwrap();
+        assert!(try_lock(home.path()).unwrap().is_none());
+        drop(lock);
+        assert!(try_lock(home.path()).unwrap().is_some());
+        drop(inherited);
+    }
+}

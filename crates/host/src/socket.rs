@@ -1,0 +1,266 @@
+//! The Unix socket of `spoolgate watch --socket`: requests come in as frames and answers go out as
+//! frames. It serves one client at a time, and only clients that run as the gate's own user.
+//!
+//! One thread polls the listener, the client, and a counter by which the gate signals that it took
+//! or answered a frame. Nothing here decides anything or can hold up the gate: the amounts of
+//! waiting and unsent data are limited, and a client that exceeds a limit is disconnected.
+
+mod place;
+mod turn;
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use spoolgate_wire::frames;
+pub use spoolgate_wire::frames::{Fault, FrameReader};
+
+use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+
+/// Why the socket cannot be created.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The path does not fit into the address of a Unix socket.
+    #[error(
+        "socket path {} is {bytes} bytes long, at most {bytes_max} are possible there; choose a shorter one",
+        path.display()
+    )]
+    PathTooLong {
+        /// The path of the socket.
+        path: PathBuf,
+        /// Its length in bytes.
+        bytes: usize,
+        /// The longest possible path there, with room for the temporary name of the socket.
+        bytes_max: usize,
+    },
+    /// A live gate listens there.
+    #[error("a live gate answers at socket {}; stop it or choose another path", path.display())]
+    InUse {
+        /// The path of the socket.
+        path: PathBuf,
+    },
+    /// There is a file that is not a socket. It is never removed.
+    #[error("{} is there and is no socket; choose another path, or remove it yourself", path.display())]
+    NotASocket {
+        /// The path of the socket.
+        path: PathBuf,
+    },
+    /// The operating system reports an error.
+    #[error("socket {}: {source}", path.display())]
+    Io {
+        /// The path of the socket.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+/// Limits of the socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Maximum number of bytes in an incoming frame.
+    pub frame_bytes_max: usize,
+    /// Maximum time from the first byte of a frame to its last, in milliseconds. There is no limit
+    /// between two frames.
+    pub partial_frame_ms_max: u64,
+    /// Number of waiting frames at which reading stops until some are taken.
+    pub waiting_frames_max: usize,
+    /// Number of waiting bytes at which reading stops until some are taken. The frame that reaches
+    /// the limit is kept.
+    pub waiting_bytes_max: usize,
+    /// Number of unread bytes of answers above which the client is disconnected.
+    pub unsent_bytes_max: usize,
+    /// Maximum time in which the client must read an answer, once the earlier ones are read, in
+    /// milliseconds.
+    pub write_ms_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            frame_bytes_max: REQUEST_BYTES_MAX,
+            partial_frame_ms_max: 10_000,
+            waiting_frames_max: 256,
+            waiting_bytes_max: 32 << 20,
+            unsent_bytes_max: 32 << 20,
+            write_ms_max: 10_000,
+        }
+    }
+}
+
+/// A frame that arrived, or the reason why it did not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrived {
+    /// Number of the client; clients are numbered from 1 in the order in which they connect.
+    pub client: u64,
+    /// The content of the frame.
+    pub content: Result<Vec<u8>, Fault>,
+}
+
+/// What the thread and the gate share about the connected client.
+#[derive(Debug)]
+struct Line {
+    client: u64,
+    /// Number of complete frames that were read; the gate owes an answer to each.
+    owed: u64,
+    answered: u64,
+    /// Complete outgoing frames, oldest first.
+    unsent: VecDeque<Vec<u8>>,
+    unsent_bytes: usize,
+    head_written: usize,
+    /// When writing of the first of them began.
+    head_since: Option<Instant>,
+    fault_taken: bool,
+    /// The client must be disconnected, whatever is unsent.
+    over: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    waiting: VecDeque<Arrived>,
+    waiting_bytes: usize,
+    line: Option<Line>,
+    stop: bool,
+}
+
+#[derive(Debug)]
+struct Desk {
+    shared: Mutex<Shared>,
+    /// Counter that wakes the thread.
+    bell: OwnedFd,
+}
+
+impl Desk {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ring(&self) {
+        // This fails only if the counter is full, and then the thread is woken anyway.
+        let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+    }
+}
+
+/// A socket through which one client at a time sends requests. When dropped, it keeps sending for a
+/// moment, then closes and removes the socket.
+#[derive(Debug)]
+pub struct Socket {
+    limits: Limits,
+    path: PathBuf,
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+    // Declared before the listener, so that the path goes first: a client that connects meanwhile
+    // finds no socket instead of one that does not answer.
+    _place: place::Place,
+    listener: OwnedFd,
+}
+
+impl Socket {
+    /// Creates the socket, with mode 0600 from the first moment. Replaces a stale socket, but never
+    /// the socket of a live gate or anything that is not a socket.
+    ///
+    /// # Errors
+    /// Returns [`SocketError`] if the path is taken or cannot be used.
+    pub fn bind(path: &Path, limits: Limits) -> Result<Socket, SocketError> {
+        let (listener, place) = place::take(path)?;
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| SocketError::Io { path: path.to_owned(), source: error.into() })?;
+        let desk = Arc::new(Desk { shared: Mutex::default(), bell });
+        Ok(Socket { limits, path: path.to_owned(), desk, thread: None, _place: place, listener })
+    }
+
+    /// Starts listening, in a thread of its own. That thread calls `wake` when there is something
+    /// to take; `wake` must not block. A second call changes nothing.
+    ///
+    /// # Errors
+    /// Returns [`SocketError::Io`] if the thread or a descriptor cannot be created.
+    pub fn serve(&mut self, wake: impl Fn() + Send + Sync + 'static) -> Result<(), SocketError> {
+        if self.thread.is_some() {
+            return Ok(());
+        }
+        let io = |source: io::Error| SocketError::Io { path: self.path.clone(), source };
+        let listener = self.listener.try_clone().map_err(io)?;
+        let (desk, limits) = (Arc::clone(&self.desk), self.limits);
+        let run = move || turn::run(&listener, &desk, &limits, &wake);
+        let thread = std::thread::Builder::new().name("socket".to_owned()).spawn(run).map_err(io)?;
+        self.thread = Some(thread);
+        Ok(())
+    }
+
+    /// Takes what arrived, oldest first: at most `frames_max` frames and `bytes_max` bytes, but at
+    /// least one frame if there is one. Never blocks. Includes what a client sent before it
+    /// disconnected. Answer each frame once: a client that has finished sending stays connected
+    /// until then. A fault may be answered within a second.
+    pub fn take(&mut self, frames_max: usize, bytes_max: usize) -> Vec<Arrived> {
+        let mut taken = Vec::new();
+        let mut shared = self.desk.shared();
+        let mut bytes = 0_usize;
+        while let Some(next) = shared.waiting.front() {
+            let more = size(next);
+            let is_first = taken.is_empty();
+            if !is_first && (taken.len() >= frames_max || bytes.saturating_add(more) > bytes_max) {
+                break;
+            }
+            bytes = bytes.saturating_add(more);
+            shared.waiting_bytes = shared.waiting_bytes.saturating_sub(more);
+            let Some(next) = shared.waiting.pop_front() else { break };
+            if let Some(line) = shared.line.as_mut().filter(|line| line.client == next.client) {
+                line.fault_taken |= next.content.is_err();
+            }
+            taken.push(next);
+        }
+        drop(shared);
+        if !taken.is_empty() {
+            self.desk.ring();
+        }
+        taken
+    }
+
+    /// Whether there is something to take.
+    pub fn has_waiting(&self) -> bool {
+        !self.desk.shared().waiting.is_empty()
+    }
+
+    /// Queues an answer to a client as a frame. Returns false if the client is gone or is being
+    /// disconnected because it has too much unread. Never blocks. True means that the answer will
+    /// be written as the client reads, not that the client has read it.
+    pub fn answer(&self, client: u64, bytes: &[u8]) -> bool {
+        let Some(frame) = frames::frame(bytes) else { return false };
+        let mut shared = self.desk.shared();
+        let current = shared.line.as_mut().filter(|line| line.client == client && !line.over);
+        let Some(line) = current else { return false };
+        let unsent_bytes = line.unsent_bytes.saturating_add(frame.len());
+        let fits = unsent_bytes <= self.limits.unsent_bytes_max;
+        if fits {
+            line.unsent_bytes = unsent_bytes;
+            line.answered = line.answered.saturating_add(1);
+            line.unsent.push_back(frame);
+        } else {
+            line.over = true;
+        }
+        drop(shared);
+        self.desk.ring();
+        fits
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        self.desk.shared().stop = true;
+        self.desk.ring();
+        if let Some(thread) = self.thread.take() {
+            // The thread returns nothing, and it does not matter here whether it panicked.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn size(arrived: &Arrived) -> usize {
+    arrived.content.as_ref().map_or(0, Vec::len)
+}

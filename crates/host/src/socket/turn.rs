@@ -1,0 +1,350 @@
+//! The thread of the socket: waits, accepts, reads, writes, and disconnects.
+
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendFlags, SocketFlags, accept_with, send, sockopt::socket_peercred};
+use rustix::process::geteuid;
+
+use super::{Arrived, Desk, Limits, Line, Shared, size};
+use spoolgate_wire::frames::{Fault, FrameReader};
+
+/// Maximum number of bytes per read.
+const READ_BYTES: usize = 64 * 1024;
+/// Maximum number of reads before other work is checked.
+const READS_MAX: usize = 16;
+/// Maximum number of connections accepted before other work is checked.
+const ACCEPTS_MAX: usize = 64;
+/// Pause after a failed accept: without free descriptors it would fail again at once.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time for the gate to answer a fault.
+const FAULT_ANSWER: Duration = Duration::from_secs(1);
+/// How long unsent answers are still written when the gate stops.
+const FLUSH: Duration = Duration::from_millis(500);
+/// Longest wait, in case a wake-up is missed. Nothing depends on it.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The connected client, as the thread sees it; [`Line`] has the rest.
+struct Client {
+    fd: OwnedFd,
+    number: u64,
+    reader: FrameReader,
+    /// When the incomplete frame began.
+    partial_since: Option<Instant>,
+    /// Reading is paused because too much is waiting.
+    paused: bool,
+    /// The client has finished sending.
+    ended: bool,
+    faulty: bool,
+    /// Since when only the answer to the fault has been missing.
+    settled_since: Option<Instant>,
+}
+
+struct Turn<'a> {
+    desk: &'a Desk,
+    limits: &'a Limits,
+    wake: &'a dyn Fn(),
+    client: Option<Client>,
+    clients: u64,
+    accept_after: Option<Instant>,
+    buffer: Vec<u8>,
+}
+
+/// Runs until the gate stops.
+pub(super) fn run(listener: &OwnedFd, desk: &Desk, limits: &Limits, wake: &dyn Fn()) {
+    let buffer = vec![0; READ_BYTES];
+    let mut turn = Turn { desk, limits, wake, client: None, clients: 0, accept_after: None, buffer };
+    loop {
+        if desk.shared().stop {
+            break turn.flush();
+        }
+        let deadline = turn.tend();
+        let has_connections = turn.wait(Some(listener), deadline);
+        if has_connections {
+            turn.accept(listener);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Waits for any event, at most until `deadline`. Returns whether there are connections to
+    /// accept.
+    fn wait(&mut self, listener: Option<&OwnedFd>, deadline: Option<Instant>) -> bool {
+        let now = Instant::now();
+        if self.accept_after.is_some_and(|after| after <= now) {
+            self.accept_after = None;
+        }
+        let until = [deadline, self.accept_after].into_iter().flatten().min();
+        let wait = until.map_or(LOOK, |until| until.saturating_duration_since(now).min(LOOK));
+        // Rounding down a fraction of a millisecond would turn it into no wait at all.
+        let wait = wait.saturating_add(Duration::from_millis(1));
+        let mut fds = vec![PollFd::new(&self.desk.bell, PollFlags::IN)];
+        let listens = listener.filter(|_| self.accept_after.is_none());
+        fds.extend(listens.map(|listener| PollFd::new(listener, PollFlags::IN)));
+        if let Some(client) = &self.client {
+            let has_unsent = self.desk.shared().line.as_ref().is_some_and(|line| !line.unsent.is_empty());
+            let mut wanted = PollFlags::empty();
+            wanted.set(PollFlags::OUT, has_unsent);
+            wanted.set(PollFlags::IN, client.reads());
+            // `poll` reports a hang-up even if it is not requested, again and again as long as
+            // reading is paused.
+            if !client.paused || has_unsent {
+                fds.push(PollFd::new(&client.fd, wanted));
+            }
+        }
+        let timeout = Timespec::try_from(wait).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
+        if let Err(error) = poll(&mut fds, Some(&timeout))
+            && error != Errno::INTR
+        {
+            // The error is not one that we can resolve, and retrying at once would loop.
+            std::thread::sleep(ACCEPT_PAUSE);
+        }
+        let _ = rustix::io::read(&self.desk.bell, &mut [0_u8; 8]);
+        listens.is_some() && fds.get(1).is_some_and(|listener| !listener.revents().is_empty())
+    }
+
+    /// Reads from the client, writes to it, and disconnects it if necessary. Returns the time until
+    /// which to wait.
+    fn tend(&mut self) -> Option<Instant> {
+        let mut client = self.client.take()?;
+        let arrived = client.read(self.desk, self.limits, &mut self.buffer);
+        if arrived {
+            (self.wake)();
+        }
+        let mut shared = self.desk.shared();
+        let now = Instant::now();
+        let line = shared.line.as_mut()?;
+        write(&client.fd, line, now);
+        let deadline = client.deadline(line, self.limits, now);
+        let stays = deadline.is_none_or(|deadline| deadline > now);
+        if stays && !line.over && !client.is_done(line) && !client.is_gone() {
+            // The time limit of a partial frame does not end the connection; it becomes a fault at
+            // the next read.
+            let read = after(client.partial_since, self.limits.partial_frame_ms_max);
+            let read = read.filter(|_| client.reads());
+            self.client = Some(client);
+            return [deadline, read].into_iter().flatten().min();
+        }
+        shared.line = None;
+        None
+    }
+
+    fn accept(&mut self, listener: &OwnedFd) {
+        for _ in 0..ACCEPTS_MAX {
+            let fd = match accept_with(listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+                Ok(fd) => fd,
+                Err(Errno::AGAIN) => return,
+                Err(Errno::INTR | Errno::CONNABORTED) => continue,
+                Err(_) => {
+                    self.accept_after = Instant::now().checked_add(ACCEPT_PAUSE);
+                    return;
+                }
+            };
+            // Connections of other users are closed without reading or writing anything.
+            if !socket_peercred(&fd).is_ok_and(|peer| peer.uid == geteuid()) {
+                continue;
+            }
+            // A client that has disconnected must not keep the new one out.
+            self.tend();
+            if self.client.is_some() {
+                continue;
+            }
+            self.clients = self.clients.saturating_add(1);
+            self.desk.shared().line = Some(Line {
+                client: self.clients,
+                owed: 0,
+                answered: 0,
+                unsent: std::collections::VecDeque::new(),
+                unsent_bytes: 0,
+                head_written: 0,
+                head_since: None,
+                fault_taken: false,
+                over: false,
+            });
+            self.client = Some(Client {
+                fd,
+                number: self.clients,
+                reader: FrameReader::new(self.limits.frame_bytes_max),
+                partial_since: None,
+                paused: false,
+                ended: false,
+                faulty: false,
+                settled_since: None,
+            });
+        }
+    }
+
+    /// Writes unsent answers for a moment.
+    fn flush(&mut self) {
+        let until = Instant::now().checked_add(FLUSH);
+        if let Some(client) = &mut self.client {
+            client.ended = true;
+            client.paused = false;
+        }
+        while let Some(client) = &self.client {
+            let is_done = {
+                let mut shared = self.desk.shared();
+                let now = Instant::now();
+                let line = shared.line.as_mut().filter(|line| !line.over);
+                line.is_none_or(|line| {
+                    write(&client.fd, line, now);
+                    line.over || line.unsent.is_empty()
+                })
+            };
+            if is_done || until.is_none_or(|until| until <= Instant::now()) {
+                break;
+            }
+            self.wait(None, until);
+        }
+        self.client = None;
+        self.desk.shared().line = None;
+    }
+}
+
+impl Client {
+    fn reads(&self) -> bool {
+        !self.paused && !self.ended && !self.faulty
+    }
+
+    /// Reads what is available and fits. Returns whether there is something new to take.
+    fn read(&mut self, desk: &Desk, limits: &Limits, buffer: &mut [u8]) -> bool {
+        let mut arrived = self.sort(&mut desk.shared(), limits);
+        for _ in 0..READS_MAX {
+            if !self.reads() {
+                break;
+            }
+            match rustix::io::read(&self.fd, &mut *buffer) {
+                Ok(0) => self.ended = true,
+                Ok(bytes) => self.reader.push(buffer.get(..bytes).unwrap_or_default()),
+                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN) => break,
+                // Connection reset: nothing more will arrive, and nothing can be sent.
+                Err(_) => self.ended = true,
+            }
+            arrived |= self.sort(&mut desk.shared(), limits);
+        }
+        let late = after(self.partial_since, limits.partial_frame_ms_max);
+        if self.reads() && late.is_some_and(|late| late <= Instant::now()) {
+            arrived |= self.break_off(&mut desk.shared());
+        }
+        arrived
+    }
+
+    /// Passes complete frames on to the gate, as far as there is room.
+    fn sort(&mut self, shared: &mut Shared, limits: &Limits) -> bool {
+        if self.faulty {
+            return false;
+        }
+        let was_paused = self.paused;
+        let mut arrived = false;
+        loop {
+            self.paused = shared.waiting.len() >= limits.waiting_frames_max
+                || shared.waiting_bytes >= limits.waiting_bytes_max;
+            if self.paused {
+                return arrived;
+            }
+            match self.reader.next_frame() {
+                None => break,
+                Some(content) => {
+                    arrived = true;
+                    self.put(shared, content);
+                }
+            }
+        }
+        if self.ended {
+            return self.break_off(shared) || arrived;
+        }
+        // Do not count time in which reading was paused against the client.
+        if !self.reader.has_rest() {
+            self.partial_since = None;
+        } else if arrived || was_paused || self.partial_since.is_none() {
+            self.partial_since = Some(Instant::now());
+        }
+        arrived
+    }
+
+    /// Ends reading because the rest of a frame will not come. Returns whether a frame was
+    /// incomplete.
+    fn break_off(&mut self, shared: &mut Shared) -> bool {
+        self.partial_since = None;
+        let fault = self.reader.finish();
+        if let Some(fault) = fault {
+            self.put(shared, Err(fault));
+        }
+        fault.is_some()
+    }
+
+    fn put(&mut self, shared: &mut Shared, content: Result<Vec<u8>, Fault>) {
+        match (&content, shared.line.as_mut()) {
+            (Ok(_), Some(line)) => line.owed = line.owed.saturating_add(1),
+            (Err(_), _) => self.faulty = true,
+            (Ok(_), None) => {}
+        }
+        let arrived = Arrived { client: self.number, content };
+        shared.waiting_bytes = shared.waiting_bytes.saturating_add(size(&arrived));
+        shared.waiting.push_back(arrived);
+    }
+
+    /// When to end the connection if nothing happens before.
+    fn deadline(&mut self, line: &Line, limits: &Limits, now: Instant) -> Option<Instant> {
+        let is_settled = line.fault_taken && line.answered >= line.owed && line.unsent.is_empty();
+        self.settled_since = is_settled.then(|| self.settled_since.unwrap_or(now));
+        let answered = self.settled_since.and_then(|since| since.checked_add(FAULT_ANSWER));
+        let written = after(line.head_since, limits.write_ms_max);
+        [answered, written].into_iter().flatten().min()
+    }
+
+    /// Whether everything was received and every answer is written.
+    fn is_done(&self, line: &Line) -> bool {
+        let is_answered = |answers: u64| line.answered >= answers && line.unsent.is_empty();
+        if self.faulty {
+            is_answered(line.owed.saturating_add(1))
+        } else {
+            self.ended && !self.paused && is_answered(line.owed)
+        }
+    }
+
+    /// Whether the client has closed the connection and nothing is left to read.
+    fn is_gone(&self) -> bool {
+        if self.reads() || (self.paused && !self.faulty) {
+            return false;
+        }
+        let mut fds = [PollFd::from_borrowed_fd(self.fd.as_fd(), PollFlags::empty())];
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let told = poll(&mut fds, Some(&now));
+        let [fd] = fds;
+        told.is_ok() && fd.revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
+    }
+}
+
+/// Writes as much as fits. Each answer has a time limit of its own, so reading a byte now and then
+/// is not enough.
+fn write(fd: &OwnedFd, line: &mut Line, now: Instant) {
+    while let Some(head) = line.unsent.front() {
+        line.head_since.get_or_insert(now);
+        let rest = head.get(line.head_written..).unwrap_or_default();
+        match send(fd, rest, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(bytes) => {
+                line.head_written = line.head_written.saturating_add(bytes);
+                line.unsent_bytes = line.unsent_bytes.saturating_sub(bytes);
+                if line.head_written >= head.len() {
+                    line.unsent.pop_front();
+                    line.head_written = 0;
+                    line.head_since = None;
+                }
+            }
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return,
+            Err(_) => {
+                line.over = true;
+                return;
+            }
+        }
+    }
+}
+
+fn after(since: Option<Instant>, ms: u64) -> Option<Instant> {
+    since.and_then(|since| since.checked_add(Duration::from_millis(ms)))
+}

@@ -1,0 +1,347 @@
+//! Claims files: turns a name in the spool into bytes that only the gate has. The file is opened
+//! once, without following links and without blocking, read into memory, and renamed into
+//! `spool/work`. The gate decides on the bytes in memory, whatever a writer with an open descriptor
+//! does afterwards.
+
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::name::{ClaimName, FileName};
+use spoolgate_gate::prepare::{Delivery, Origin, Refusal};
+use spoolgate_ledger::disk::{Disk, Kind, Mode, ReadFile, Stat};
+use spoolgate_wire::code::Code;
+use spoolgate_wire::envelope::REQUEST_BYTES_MAX;
+use spoolgate_wire::json;
+
+/// Folder of claimed files below the home.
+pub const WORK_DIR: &str = "spool/work";
+
+/// How often the gate begins to decide a request before it gives up: a request that kills the gate
+/// must not do so for ever.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// A claimed file and what was read of it.
+#[derive(Clone, Debug)]
+pub struct Claimed {
+    /// Its name in `spool/work`.
+    pub claim: ClaimName,
+    /// The input of the decision.
+    pub delivery: Delivery,
+    /// Its size in memory, in bytes.
+    pub weight: usize,
+}
+
+/// Result of looking at a name in the spool.
+#[derive(Debug)]
+pub enum Looked {
+    /// The file was claimed.
+    Claimed(Box<Claimed>),
+    /// The file does not parse yet, or still has two links: it may be half-written.
+    Unfinished,
+    /// The file is gone, its name is already claimed, or the gate may not move it; another look
+    /// will find what is there.
+    Skipped,
+}
+
+/// Missing permission, as opposed to `EPERM`, the error of sticky folders.
+const EACCES: i32 = 13;
+/// A link in a place where links are not followed.
+const ELOOP: i32 = 40;
+
+/// Where a file is claimed from.
+#[derive(Clone, Debug)]
+pub struct From<'a> {
+    /// Which spool.
+    pub origin: &'a Origin,
+    /// Its folder.
+    pub dir: &'a Path,
+    /// The number of the next batch.
+    pub batch: u64,
+    /// Metadata of the file, if just read.
+    pub stat: Option<Stat>,
+}
+
+pub(super) fn path_of_claim(claim: &ClaimName) -> PathBuf {
+    Path::new(WORK_DIR).join(claim.to_name())
+}
+
+/// Result of reading a file.
+pub(super) enum Read {
+    Bytes(Vec<u8>),
+    Refused(Refusal),
+    Gone,
+}
+
+/// Reads a file of at most `limit` bytes; `known` is its metadata, if just read.
+pub(super) fn read(
+    disk: &dyn Disk,
+    path: &Path,
+    shown: &str,
+    limit: usize,
+    known: Option<Stat>,
+) -> io::Result<(Read, Option<ReadFile>)> {
+    let refuse = |code, what: String| Ok((Read::Refused(Refusal::new(code, what)), None));
+    let not_a_file = |kind: &str| refuse(Code::NotAFile, format!("`{shown}` is {kind}, not a regular file"));
+    let stat = match known.map_or_else(|| disk.stat(path), |known| Ok(Some(known))) {
+        Ok(Some(stat)) => stat,
+        Ok(None) => return Ok((Read::Gone, None)),
+        Err(error) if is_senders_doing(&error) => {
+            return refuse(Code::Unreadable, format!("`{shown}` may not be looked at by the gate"));
+        }
+        Err(error) => return Err(error),
+    };
+    match stat.kind {
+        Kind::File => {}
+        Kind::Directory => return not_a_file("a directory"),
+        Kind::Link => return not_a_file("a symbolic link"),
+        Kind::Other => return not_a_file("a FIFO, socket or device"),
+    }
+    let file = match disk.read(path, limit) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Read::Gone, None)),
+        // Its writer holds a lease on it, which a non-blocking open does not break.
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            return refuse(Code::Unreadable, format!("file `{shown}` is leased by another process"));
+        }
+        // The file was replaced by a link or a device between the two calls.
+        Err(error) if error.raw_os_error() == Some(ELOOP) || error.raw_os_error() == Some(6) => {
+            return not_a_file("no longer a file");
+        }
+        // The gate has no permission to read it, or its folder was replaced by something else.
+        Err(error) if is_senders_doing(&error) => {
+            return refuse(Code::Unreadable, format!("file `{shown}` may not be read by the gate"));
+        }
+        Err(error) => return Err(error),
+    };
+    if file.stat.kind != Kind::File {
+        return not_a_file("no longer a file");
+    }
+    if file.bytes.len() > limit {
+        let what = format!("file `{shown}` is larger than {limit} bytes");
+        return Ok((
+            Read::Refused(Refusal::new(Code::TooLarge, what)),
+            Some(ReadFile { bytes: Vec::new(), ..file }),
+        ));
+    }
+    if file.stat.links != 1 {
+        let what = format!("file `{shown}` has {} hard links", file.stat.links);
+        return Ok((
+            Read::Refused(Refusal::new(Code::LinkedFile, what)),
+            Some(ReadFile { bytes: Vec::new(), ..file }),
+        ));
+    }
+    let stat = file.stat;
+    Ok((Read::Bytes(file.bytes), Some(ReadFile { stat, bytes: Vec::new() })))
+}
+
+/// Whether a sender can cause this error with its own permissions, mounts or links: then it must
+/// cost the sender its request, and must not stop the gate.
+pub fn is_senders_doing(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::PermissionDenied
+            | io::ErrorKind::ResourceBusy
+            | io::ErrorKind::CrossesDevices
+            | io::ErrorKind::NotADirectory
+    ) || error.raw_os_error() == Some(ELOOP)
+}
+
+/// Looks at one name in a spool folder and claims the file if it is ready. With `patience`, an
+/// unfinished file may wait.
+///
+/// # Errors
+/// Returns the disk's error, unless it means that the file is gone or unreadable.
+pub fn look(disk: &dyn Disk, from: &From<'_>, name: &OsStr, patience: bool) -> io::Result<Looked> {
+    let file = FileName::of(name);
+    let path = from.dir.join(name);
+    if !file.is_good {
+        if patience && is_directory(disk, &path) {
+            return Ok(Looked::Unfinished);
+        }
+        let what = format!("`{}` is not a file name for requests", file.shown);
+        return take(disk, from, &path, &file, Err(Refusal::new(Code::BadFileName, what)));
+    }
+    let (content, opened) = read(disk, &path, &file.shown, REQUEST_BYTES_MAX, from.stat)?;
+    let content = match content {
+        Read::Gone => return Ok(Looked::Skipped),
+        // The sender may not be done yet: one that links and unlinks instead of renaming, holds a
+        // lease, or has not given the gate permission.
+        Read::Refused(refusal) if patience && matches!(refusal.code, Code::LinkedFile | Code::Unreadable) => {
+            return Ok(Looked::Unfinished);
+        }
+        Read::Refused(refusal) => return take(disk, from, &path, &file, Err(refusal)),
+        Read::Bytes(bytes) => bytes,
+    };
+    if json::check_object(&content).is_err() {
+        if patience {
+            return Ok(Looked::Unfinished);
+        }
+        // Claim the file and read it once more; the decision uses that second read.
+        return take_and_read(disk, from, &path, &file);
+    }
+    let claimed = take(disk, from, &path, &file, Ok(content))?;
+    if let (Looked::Claimed(claimed), Some(opened)) = (&claimed, opened) {
+        // The renamed file must be the one that was read; if it was swapped in between, read it
+        // again.
+        let moved = disk.stat(&path_of_claim(&claimed.claim))?;
+        if moved.is_none_or(|moved| moved.id != opened.stat.id) {
+            return reread(disk, claimed.claim.clone(), file.shown);
+        }
+    }
+    Ok(claimed)
+}
+
+/// Whether anything is at the path, as far as the gate can see.
+fn is_there(disk: &dyn Disk, path: &Path) -> bool {
+    disk.stat(path).is_ok_and(|stat| stat.is_some())
+}
+
+/// Whether a directory is at the path, as far as the gate can see.
+pub(super) fn is_directory(disk: &dyn Disk, path: &Path) -> bool {
+    disk.stat(path).is_ok_and(|stat| stat.is_some_and(|stat| stat.kind == Kind::Directory))
+}
+
+fn take_and_read(disk: &dyn Disk, from: &From<'_>, path: &Path, file: &FileName) -> io::Result<Looked> {
+    match take(disk, from, path, file, Ok(Vec::new()))? {
+        Looked::Claimed(claimed) => reread(disk, claimed.claim, file.shown.clone()),
+        other => Ok(other),
+    }
+}
+
+/// Reads a file in `spool/work` and makes it a claim with that content.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn reread(disk: &dyn Disk, claim: ClaimName, shown: String) -> io::Result<Looked> {
+    let content = match read(disk, &path_of_claim(&claim), &shown, REQUEST_BYTES_MAX, None)?.0 {
+        Read::Gone => return Ok(Looked::Skipped),
+        Read::Refused(refusal) => Err(refusal),
+        Read::Bytes(bytes) => Ok(bytes),
+    };
+    Ok(claimed(claim, shown, content))
+}
+
+fn claimed(claim: ClaimName, shown: String, content: Result<Vec<u8>, Refusal>) -> Looked {
+    let weight = content.as_ref().map_or(0, Vec::len);
+    let delivery = Delivery { origin: claim.origin.clone(), file: claim.file.clone(), shown, content };
+    Looked::Claimed(Box::new(Claimed { claim, delivery, weight }))
+}
+
+/// Renames a file into `spool/work`.
+pub(super) fn take(
+    disk: &dyn Disk,
+    from: &From<'_>,
+    path: &Path,
+    file: &FileName,
+    content: Result<Vec<u8>, Refusal>,
+) -> io::Result<Looked> {
+    let claim =
+        ClaimName { attempt: 1, batch: from.batch, origin: from.origin.clone(), file: file.known_as.clone() };
+    let rename = || disk.rename_new(path, &path_of_claim(&claim));
+    let renamed = match rename() {
+        // The file exists, so the target folder is missing.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_there(disk, path) => {
+            disk.create_dir(Path::new(WORK_DIR), Mode::Private)?;
+            rename()
+        }
+        other => other,
+    };
+    match renamed {
+        Ok(()) => Ok(claimed(claim, file.shown.clone(), content)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists) => {
+            Ok(Looked::Skipped)
+        }
+        // Somebody else's directory without write permission, a mount, or a file in a sticky
+        // folder. If the gate cannot write to its own folders, the operator must see that error.
+        Err(error)
+            if is_senders_doing(&error)
+                && (error.raw_os_error() != Some(EACCES)
+                    || matches!(from.origin, Origin::Agent(_))
+                    || is_directory(disk, path)) =>
+        {
+            Ok(Looked::Skipped)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Claims that an earlier process left behind, in name order; those that were set aside come last.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn left_behind(disk: &dyn Disk) -> io::Result<Vec<ClaimName>> {
+    let mut claims = Vec::new();
+    for entry in disk.read_dir(Path::new(WORK_DIR))? {
+        claims.extend(ClaimName::parse(&entry?.name));
+    }
+    claims.sort_by_key(|claim| (claim.is_aside(), claim.to_name()));
+    Ok(claims)
+}
+
+/// Begins a claim that was left behind again, as the next attempt. The last attempt is refused
+/// without reading the file. `batch` is the number of the next batch.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn begin_again(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<Looked> {
+    let shown = claim.file.clone();
+    let batch = if claim.is_aside() { batch } else { claim.batch };
+    let next = ClaimName { attempt: claim.attempt.saturating_add(1), batch, ..claim.clone() };
+    match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Looked::Skipped),
+        Err(error) => return Err(error),
+    }
+    if next.file.starts_with('=') {
+        let what = format!("a file name with hash `{}` is not one for requests", next.file);
+        return Ok(claimed(next, shown, Err(Refusal::new(Code::BadFileName, what))));
+    }
+    if next.attempt >= ATTEMPTS_MAX {
+        let what =
+            format!("file `{shown}`: the gate ended {} times while it was deciding this", next.attempt - 1);
+        return Ok(claimed(next, shown, Err(Refusal::new(Code::Internal, what))));
+    }
+    reread(disk, next, shown)
+}
+
+/// Renames a claim that will wait, so that no decision for the same name is taken for its own. If
+/// somebody removed the file, the claim keeps its name: what was read of it is decided anyway.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn set_aside(disk: &dyn Disk, claim: ClaimName) -> io::Result<ClaimName> {
+    let mut number = 0;
+    loop {
+        let aside = claim.aside(number);
+        match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&aside)) {
+            Ok(()) => return Ok(aside),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(claim),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Ends the waiting of a claim: renames it for the batch that decides it.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn take_up(disk: &dyn Disk, claim: ClaimName, batch: u64) -> io::Result<ClaimName> {
+    let next = ClaimName { batch, ..claim.clone() };
+    match disk.rename_new(&path_of_claim(&claim), &path_of_claim(&next)) {
+        Ok(()) => Ok(next),
+        Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {
+            Ok(claim)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Renames a claim back to the name it had before it was begun again.
+///
+/// # Errors
+/// Returns the disk's error.
+pub fn give_back(disk: &dyn Disk, begun: &ClaimName, before: &ClaimName) -> io::Result<()> {
+    disk.rename_new(&path_of_claim(begun), &path_of_claim(before))
+}

@@ -1,0 +1,778 @@
+//! `audit verify`: checks everything in a ledger folder from the first byte, in parallel. Needs no
+//! keyring and no state: an auditor has only the folder, and at best a head or key noted earlier.
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::io;
+use std::path::Path;
+use std::thread;
+
+use sha2::{Digest, Sha256};
+
+use super::LedgerError;
+use super::archive;
+use super::closed;
+use super::heads::{self, Head};
+use super::line;
+use super::note::{self, Checkpoint, VerifierKey};
+use super::pieces::{self, Behind, Piece, SeenSeal, SeenSealed};
+use super::recover;
+use super::redacted::{Redactions, Sealed};
+use super::rotation::{self, LogIdentity, Timeline};
+use super::scan::{BATCH_BYTES_MAX, LineReader, NextLine};
+use super::segment::{self, Segment};
+use super::stub::{FirstBatch, Stub};
+use super::sums::{self, SEGMENTS_NAME, Sums};
+use super::tree::{Frontier, Hash};
+pub use super::verdict::{KeyReport, Problem, Reached, Report, VerifyError};
+use crate::disk::{self, Disk, LogFile, ReadFile};
+use spoolgate_wire::signing::hex;
+
+/// Reads the body of a line of this kind and writes it again; returns an empty text for an unknown
+/// kind. The ledger itself knows only the lines that hold it together, so the gate passes this
+/// function for all others.
+///
+/// # Errors
+/// Returns an error if the body is invalid; the report contains its message.
+pub type Canonical = fn(kind: &str, body: &str) -> Result<String, Box<dyn Error + Send + Sync>>;
+
+/// What to check beyond the log itself.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Parse every line, write it again and demand the same bytes. `None` checks only the start of
+    /// a line, its closing brace and its hash, unless the line is about keys, files or seals.
+    /// Whatever else it contains may not even be JSON, but only if the holder of the seal key
+    /// sealed it like that.
+    pub strict: Option<Canonical>,
+    /// Check only that each line names the line before it: no root, no seals, no checkpoint.
+    pub chain: bool,
+    /// A verifier key, noted earlier, that the log must have or have had.
+    pub key: Option<VerifierKey>,
+    /// Checkpoints and receipts noted earlier: their source and text.
+    pub heads: Vec<(String, String)>,
+    /// Number of threads that check lines; 0 counts as 1. The outcome is the same with any number.
+    pub threads: usize,
+}
+
+/// Name of the newest checkpoint in the log's folder.
+pub const CHECKPOINT_NAME: &str = "checkpoint";
+
+/// Verifies the log in `dir`. After each piece of a segment it reports to `progress` how many bytes
+/// are done.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use spoolgate_ledger::folder::Folder;
+/// use spoolgate_ledger::verify::{Options, verify};
+///
+/// let folder = Folder::open("testdata/log")?;
+/// let key = "example.org/log+d3e49c8a+AWksKng6bXZg10G5xS93kpMNoz9Hdu4hkpWOLKnrr1xf".parse()?;
+/// let options = Options { key: Some(key), threads: 2, ..Options::default() };
+/// let report = verify(&folder, Path::new(""), &options, &|bytes| eprintln!("{bytes} bytes"))?;
+/// assert!(report.ok);
+/// for what in &report.not_shown {
+///     eprintln!("not shown: {what}");
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// Returns [`VerifyError`] if the log cannot be read at all; all other problems are in the report.
+pub fn verify(
+    disk: &dyn Disk,
+    dir: &Path,
+    options: &Options,
+    progress: &dyn Fn(u64),
+) -> Result<Report, VerifyError> {
+    // Read this before the log: a running gate may extend the log meanwhile, and the log must still
+    // contain this head.
+    let newest = match options.chain {
+        true => Err(io::ErrorKind::NotFound.into()),
+        false => disk.read(&dir.join(CHECKPOINT_NAME), note::NOTE_BYTES_MAX),
+    };
+    let kept = recover::kept(disk, dir).map_err(|error| match error {
+        LedgerError::Corrupt(corruption) => VerifyError::NoLog(corruption),
+        other => VerifyError::Ledger(other),
+    })?;
+    let mut walk = Walk::new(options, progress);
+    walk.remembered = options.heads.iter().map(|(_, text)| text.as_str()).filter_map(size_told).collect();
+    walk.remembered.extend(newest.iter().filter_map(|file| size_told(str::from_utf8(&file.bytes).ok()?)));
+    let sums = walk.sums(disk, dir, kept.len());
+    for (index, (number, kept_as)) in kept.iter().enumerate() {
+        let path = dir.join(segment::file_name(*number));
+        let fail = |source: io::Error| VerifyError::Disk { path: path.clone(), source };
+        let header = match kept.get(index + 1) {
+            Some((next, _)) => match read_header(disk, dir, *next) {
+                Ok(header) => Some(header),
+                Err(what) => {
+                    walk.problem(*next, 0, what);
+                    return Ok(walk.finish(newest, disk, dir));
+                }
+            },
+            None => None,
+        };
+        let stub = match kept_as.stub.then(|| Stub::read(disk, dir, *number)).transpose() {
+            Ok(stub) => stub,
+            Err(error) => {
+                walk.problems.push(Problem {
+                    file: segment::stub_name(*number),
+                    offset: 0,
+                    what: error.to_string(),
+                });
+                break;
+            }
+        };
+        let sum = sums.0.get(number);
+        let goes_on = match (kept_as.is_pruned(), stub, &header) {
+            (true, Some(stub), Some(header)) => walk.pruned(*number, stub, header, sum).map_err(fail)?,
+            (true, ..) => {
+                walk.problem(
+                    *number,
+                    0,
+                    "the last segment is pruned, which none is that is written to".to_owned(),
+                );
+                false
+            }
+            (false, stub, header) => {
+                walk.archived += u32::from(!kept_as.plain);
+                match walk.content(disk, dir, *number, (header.as_ref(), stub.as_ref(), sum)) {
+                    Ok(goes_on) => goes_on,
+                    // A damaged archive is a problem of the ledger, not of the disk.
+                    Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                        walk.problem(*number, 0, error.to_string());
+                        false
+                    }
+                    Err(error) => return Err(fail(error)),
+                }
+            }
+        };
+        if goes_on && kept_as.plain && kept_as.archived {
+            walk.both_forms(disk, dir, *number).map_err(fail)?;
+        }
+        if !goes_on {
+            break;
+        }
+        progress(walk.bytes);
+    }
+    Ok(walk.finish(newest, disk, dir))
+}
+
+/// The size that a checkpoint's text states. No signature is checked.
+fn size_told(text: &str) -> Option<u64> {
+    text.lines().nth(1)?.parse().ok()
+}
+
+fn read_header(disk: &dyn Disk, dir: &Path, number: u32) -> Result<Segment, String> {
+    let path = dir.join(segment::file_name(number));
+    let fail = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let file = segment::open_head(disk, dir, number).map_err(fail)?;
+    let bytes = match LineReader::new(file.as_ref(), 0).next_line().map_err(fail)? {
+        NextLine::Line(_, bytes) => bytes,
+        NextLine::End(_) | NextLine::TooLong(_) => return Err("the first line is not whole".to_owned()),
+    };
+    let line = line::parse(&bytes).map_err(|error| error.to_string())?;
+    if line.kind != "segment" {
+        return Err("the file does not begin with a segment line".to_owned());
+    }
+    serde_json::from_str(&line.body()).map_err(|error| format!("segment line: {error}"))
+}
+
+struct Walk<'a> {
+    options: &'a Options,
+    progress: &'a dyn Fn(u64),
+    keys: Timeline,
+    frontier: Frontier,
+    head: Hash,
+    root: Hash,
+    seq: u64,
+    batch: u64,
+    bytes: u64,
+    segments: u32,
+    torn: u64,
+    archived: u32,
+    pruned: u32,
+    unseen_lines: u64,
+    /// Sizes of the remembered heads, because the lines of a pruned segment do not show which of
+    /// them are seals.
+    remembered: BTreeSet<u64>,
+    /// Size and root of every seal, which is what checkpoints can name. In pruned segments, of
+    /// every remembered size.
+    seals: Vec<(u64, Hash)>,
+    /// Heads that were given up, with the number of the line that says so.
+    given_up: Vec<(Head, u64)>,
+    redactions: Redactions,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(options: &'a Options, progress: &'a dyn Fn(u64)) -> Walk<'a> {
+        Walk {
+            options,
+            progress,
+            keys: Timeline::default(),
+            frontier: Frontier::default(),
+            head: Hash::ZERO,
+            root: Hash::ZERO,
+            seq: 0,
+            batch: 0,
+            bytes: 0,
+            segments: 0,
+            torn: 0,
+            archived: 0,
+            pruned: 0,
+            unseen_lines: 0,
+            remembered: BTreeSet::new(),
+            seals: Vec::new(),
+            given_up: Vec::new(),
+            redactions: Redactions::default(),
+            problems: Vec::new(),
+        }
+    }
+
+    fn problem(&mut self, number: u32, offset: u64, what: String) {
+        self.problems.push(Problem { file: segment::file_name(number), offset, what });
+    }
+
+    /// Reads `SEGMENTS`, which may name only closed segments.
+    fn sums(&mut self, disk: &dyn Disk, dir: &Path, segments: usize) -> Sums {
+        let told = match Sums::read(disk, dir) {
+            Ok(sums) => sums,
+            Err(error) => {
+                self.note_head_problem(SEGMENTS_NAME, error.to_string());
+                Sums::default()
+            }
+        };
+        let closed = u32::try_from(segments.saturating_sub(1)).unwrap_or(u32::MAX);
+        if let Some((number, _)) = told.0.last_key_value().filter(|(number, _)| **number > closed) {
+            let what = format!("it names `{}`, which is no closed segment", segment::file_name(*number));
+            self.note_head_problem(SEGMENTS_NAME, what);
+        }
+        told
+    }
+
+    /// Verifies a segment whose content is present. Returns whether to continue.
+    fn content(
+        &mut self,
+        disk: &dyn Disk,
+        dir: &Path,
+        number: u32,
+        (next, stub, sum): (Option<&Segment>, Option<&Stub>, Option<&Hash>),
+    ) -> io::Result<bool> {
+        let file = segment::open(disk, dir, number)?;
+        let length = file.len()?;
+        let (goes_on, found) = thread::scope(|scope| {
+            let file = file.as_ref();
+            let beside = sum.filter(|_| self.options.threads > 1).map(|_| scope.spawn(|| sums::sum_of(file)));
+            let goes_on = self.segment(number, file, length, next)?;
+            let found = match beside {
+                Some(beside) => {
+                    Some(beside.join().unwrap_or_else(|_| Err(io::Error::other("hashing ended")))?)
+                }
+                None => sum.map(|_| sums::sum_of(file)).transpose()?,
+            };
+            io::Result::Ok((goes_on, found))
+        })?;
+        if goes_on && found.as_ref() != sum {
+            self.note_sum_problem(number);
+            return Ok(false);
+        }
+        if let Some(stub) = stub.filter(|_| goes_on)
+            && closed::look_at(disk, dir, number, file.as_ref())? != *stub
+        {
+            let what = "it is not what stays of this segment".to_owned();
+            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            return Ok(false);
+        }
+        Ok(goes_on)
+    }
+
+    fn note_sum_problem(&mut self, number: u32) {
+        let what = format!("the bytes of `{}` have another SHA-256", segment::file_name(number));
+        self.note_head_problem(SEGMENTS_NAME, what);
+    }
+
+    /// Checks that a segment's plain file and archive hold the same bytes, if both are present.
+    fn both_forms(&mut self, disk: &dyn Disk, dir: &Path, number: u32) -> io::Result<()> {
+        let plain = segment::open(disk, dir, number)?;
+        let same = segment::open_archive(disk, dir, number)
+            .and_then(|archive| archive::are_same(plain.as_ref(), archive.as_ref()));
+        let what = match same {
+            Ok(true) => return Ok(()),
+            Ok(false) => "it holds other bytes than the plain file beside it".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => error.to_string(),
+            // Archiving or pruning may be running at the same time.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        self.problems.push(Problem { file: segment::archive_name(number), offset: 0, what });
+        Ok(())
+    }
+
+    /// Takes over a pruned segment's lines by their hashes. Returns whether to continue. The first
+    /// batch is verified like any other, and the first batch of the next segment has a seal over
+    /// all of these lines.
+    fn pruned(&mut self, number: u32, stub: Stub, next: &Segment, sum: Option<&Hash>) -> io::Result<bool> {
+        let Stub { header, head, leaves } = stub;
+        let (first_line, first_batch) = (self.seq, self.batch);
+        let head_bytes = u64::try_from(head.len()).map_err(io::Error::other)?;
+        let head = FirstBatch::new(head);
+        if self.lines_of(number, &head, head_bytes, head_bytes)?.is_none() {
+            return Ok(false);
+        }
+        let seen = self.seq.saturating_sub(first_line);
+        for leaf in leaves.iter().skip(usize::try_from(seen).unwrap_or(usize::MAX)) {
+            if self.remembered.contains(&self.seq) {
+                self.seals.push((self.seq, self.frontier.root()));
+            }
+            self.frontier.push(*leaf);
+            self.head = *leaf;
+            self.seq += 1;
+            self.unseen_lines += 1;
+        }
+        self.batch = first_batch.saturating_add(header.batches);
+        self.segments += 1;
+        self.pruned += 1;
+        self.torn += u64::from(header.rest.is_some());
+        let told = &next.previous;
+        let agrees = header.first_line == first_line
+            && header.first_batch == first_batch
+            && header.head_lines == seen
+            && told.file == segment::file_name(number)
+            && told.length == header.length
+            && told.lines == header.lines
+            && told.head == self.head.to_string()
+            && next.rest == header.rest;
+        if !agrees {
+            let what = "it is not what the lines around it tell of the segment".to_owned();
+            self.problems.push(Problem { file: segment::stub_name(number), offset: 0, what });
+            return Ok(false);
+        }
+        if sum.map(Hash::to_string).as_deref() != Some(header.sha256.as_str()) {
+            self.note_sum_problem(number);
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    /// Verifies one segment of `file_bytes` bytes. Returns whether to continue.
+    fn segment(
+        &mut self,
+        number: u32,
+        file: &dyn LogFile,
+        file_bytes: u64,
+        next: Option<&Segment>,
+    ) -> io::Result<bool> {
+        let valid_bytes = next.map_or(file_bytes, |next| next.previous.length.min(file_bytes));
+        let lines_before = self.seq;
+        let Some(sealed_to) = self.lines_of(number, file, file_bytes, valid_bytes)? else { return Ok(false) };
+        self.segments += 1;
+        self.bytes = self.bytes.saturating_add(sealed_to);
+        match next {
+            Some(next) => {
+                let rest = (valid_bytes, file_bytes.saturating_sub(valid_bytes));
+                let lines = self.seq - lines_before;
+                self.check_end(number, next, sealed_to, lines, file, rest)
+            }
+            None if sealed_to != file_bytes => {
+                let what = format!(
+                    "{} bytes stand behind the last valid seal",
+                    file_bytes.saturating_sub(sealed_to)
+                );
+                self.problem(number, sealed_to, what);
+                Ok(false)
+            }
+            None => Ok(true),
+        }
+    }
+
+    /// Verifies the lines in the first `valid_bytes` of a file. Returns the offset after the last
+    /// seal among them, or `None` if something is wrong with them.
+    fn lines_of(
+        &mut self,
+        number: u32,
+        file: &dyn LogFile,
+        file_bytes: u64,
+        valid_bytes: u64,
+    ) -> io::Result<Option<u64>> {
+        let keys = match read_keys(file, file_bytes, self.keys.last())? {
+            Ok(keys) => keys,
+            Err((offset, what)) => match self.keys.last().filter(|_| self.options.chain) {
+                // With `chain`, only links count, whoever signed for new keys.
+                Some(before) => before.clone(),
+                None => {
+                    self.problem(number, offset, what);
+                    return Ok(None);
+                }
+            },
+        };
+        self.keys.extend(self.seq, &keys);
+        let mut joined = Joined {
+            sealed_to: 0,
+            sealed: (self.seq, self.head),
+            lines_to: 0,
+            first_seq: self.seq,
+            rotated: false,
+        };
+        let from = pieces::FileFrom { keys: &keys, first_seq: self.seq };
+        let looked = pieces::look_at_all(file, valid_bytes, from, self.options, &mut |piece| {
+            self.join(&mut joined, piece?)?;
+            (self.progress)(self.bytes.saturating_add(joined.lines_to));
+            Ok(())
+        });
+        if self.options.chain {
+            // Only links were requested, and unsealed lines have them too.
+            joined.sealed_to = joined.lines_to;
+        }
+        match looked.and_then(|()| joined.end(number)) {
+            Ok(()) => {}
+            Err(Stop::Bad(offset, what)) => {
+                self.problem(number, offset, what);
+                return Ok(None);
+            }
+            Err(Stop::Disk(error)) => return Err(error),
+        }
+        Ok(Some(joined.sealed_to))
+    }
+
+    /// Joins the findings in a piece to the lines before it.
+    fn join(&mut self, joined: &mut Joined, piece: Piece) -> Result<(), Stop> {
+        if let Some(first) = &piece.first {
+            let behind =
+                Behind { head: self.head, seq: self.seq, batch: self.batch, rotated: joined.rotated };
+            first.check(&behind, joined.first_seq).map_err(|what| Stop::Bad(first.offset, what))?;
+        }
+        let mut subtrees = piece.subtrees.iter();
+        for stretch in &piece.stretches {
+            for (level, root) in subtrees.by_ref().take(stretch.subtrees) {
+                if !self.frontier.push_subtree(*level, *root) {
+                    return Err(Stop::Bad(stretch.end, "more lines than a log can have".to_owned()));
+                }
+            }
+            self.seq = self.seq.saturating_add(stretch.lines);
+            let end = stretch.seal.as_ref().map_or(stretch.end, |seal| seal.end);
+            if end.saturating_sub(joined.sealed_to) > BATCH_BYTES_MAX {
+                // The exact line that exceeds the limit depends on where pieces end, so report the
+                // start of the batch.
+                (self.seq, self.head) = joined.sealed;
+                let what = format!("a batch is longer than {BATCH_BYTES_MAX} bytes");
+                return Err(Stop::Bad(joined.sealed_to, what));
+            }
+            joined.lines_to = stretch.end;
+            if let Some(seal) = &stretch.seal {
+                self.head = seal.prev;
+                self.seal(seal, stretch.head).map_err(|what| Stop::Bad(seal.offset, what))?;
+                joined.sealed_to = seal.end;
+                joined.sealed = (self.seq, stretch.head);
+                joined.lines_to = seal.end;
+            }
+            self.head = stretch.head;
+            joined.rotated = stretch.rotated;
+        }
+        self.given_up.extend(piece.given_up);
+        for (seq, sealed) in &piece.sealed {
+            match sealed {
+                SeenSealed::Committed(fields) => self.redactions.commit(*seq, fields),
+                SeenSealed::Redacted(fields) => self.redactions.redact(fields),
+            }
+        }
+        match piece.bad {
+            Some((offset, what)) => Err(Stop::Bad(offset, what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that a seal covers exactly the lines before it.
+    fn seal(&mut self, seal: &SeenSeal, leaf: Hash) -> Result<(), String> {
+        let seq = self.seq;
+        if let Some(says) = &seal.says {
+            let root = self.frontier.root();
+            if says.size != seq || says.root != root {
+                return Err(format!(
+                    "the seal at line {seq} has another size or root than the lines before it"
+                ));
+            }
+            if !says.verifies {
+                return Err(format!("the signature of the seal at line {seq} does not verify"));
+            }
+            self.seals.push((says.size, root));
+            self.root = root;
+            self.frontier.push(leaf);
+        }
+        self.batch += 1;
+        self.seq += 1;
+        Ok(())
+    }
+
+    /// Checks that a segment ends as the next one states.
+    fn check_end(
+        &mut self,
+        number: u32,
+        next: &Segment,
+        sealed_to: u64,
+        lines: u64,
+        file: &dyn LogFile,
+        (rest_from, rest_bytes): (u64, u64),
+    ) -> io::Result<bool> {
+        let told = &next.previous;
+        let rest_told = match &next.rest {
+            None => rest_bytes == 0,
+            Some(torn) => {
+                self.torn += 1;
+                torn.offset == sealed_to
+                    && rest_from == sealed_to
+                    && torn.length == rest_bytes
+                    && torn.length > 0
+                    && torn.length <= BATCH_BYTES_MAX
+                    && torn.sha256 == sha256_of(file, rest_from, rest_bytes)?
+            }
+        };
+        let agrees = told.file == segment::file_name(number)
+            && told.length == sealed_to
+            && told.lines == lines
+            && told.head == self.head.to_string()
+            && rest_told;
+        if !agrees {
+            self.problem(number, sealed_to, "its end is not what the next segment tells of it".to_owned());
+        }
+        Ok(agrees)
+    }
+
+    fn finish(mut self, newest: std::io::Result<ReadFile>, disk: &dyn Disk, dir: &Path) -> Report {
+        let (sealed, missing) = self.redactions.check(disk, dir);
+        self.problems.extend(missing);
+        let mut reached = if self.seals.is_empty() { Reached::Chain } else { Reached::Seals };
+        let mut heads = Vec::new();
+        let mut newest_head = None;
+        let mut checkpoint = None;
+        if let (Some(wanted), Some(last)) = (&self.options.key, self.keys.last())
+            && !self.keys.all().iter().any(|from| from.keys.log_key == *wanted)
+        {
+            let what = format!("the log's key is {}, not {wanted}, which it never had either", last.log_key);
+            self.problem(1, 0, what);
+        }
+        if self.keys.last().is_some() {
+            let shown = |head: &Checkpoint| format!("{} lines, root {}", head.size, head.root);
+            for (from, text) in &self.options.heads {
+                match self.head_on_log(text) {
+                    Ok(head) => {
+                        reached = reached.max(Reached::RememberedHead);
+                        newest_head = newest_head.max(Some(head.size));
+                        heads.push(format!("{from}: {}", shown(&head)));
+                    }
+                    Err(what) => self.note_head_problem(from, what),
+                }
+            }
+            match newest.map(|file| self.head_on_log(&String::from_utf8_lossy(&file.bytes))) {
+                Ok(Ok(head)) => checkpoint = Some(shown(&head)),
+                Ok(Err(what)) => self.note_head_problem(CHECKPOINT_NAME, what),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(error) => self.note_head_problem(CHECKPOINT_NAME, error.to_string()),
+            }
+        }
+        if self.seals.is_empty() {
+            reached = Reached::Chain;
+        }
+        let not_shown = self.not_shown(newest_head, &sealed);
+        Report {
+            ok: self.problems.is_empty(),
+            reached,
+            origin: self.keys.last().map(|keys| keys.origin.clone()).unwrap_or_default(),
+            log_key: self.keys.last().map(|keys| keys.log_key.to_string()).unwrap_or_default(),
+            keys: self
+                .keys
+                .all()
+                .iter()
+                .map(|from| KeyReport { from_line: from.line, log_key: from.keys.log_key.to_string() })
+                .collect(),
+            segments: self.segments,
+            lines: self.seq,
+            batches: self.batch,
+            bytes: self.bytes,
+            root: if self.options.chain { String::new() } else { self.root.to_string() },
+            head: self.head.to_string(),
+            torn: self.torn,
+            archived: self.archived,
+            pruned: self.pruned,
+            unseen_lines: self.unseen_lines,
+            heads,
+            checkpoint,
+            not_shown,
+            sealed,
+            problems: self.problems,
+        }
+    }
+
+    fn note_head_problem(&mut self, from: &str, what: String) {
+        self.problems.push(Problem { file: from.to_owned(), offset: 0, what });
+    }
+
+    /// What this verification cannot show, given the newest head that was compared and what is
+    /// known about sealed fields.
+    fn not_shown(&self, newest_head: Option<u64>, sealed: &Sealed) -> Vec<String> {
+        let mut not_shown = Vec::new();
+        if self.options.chain {
+            not_shown.push("lines rewritten with every later hash: would show without --chain".to_owned());
+        }
+        not_shown.push(match newest_head {
+            None => {
+                "a tail cut at a seal: would show only with --head, a checkpoint or receipt noted elsewhere"
+                    .to_owned()
+            }
+            Some(size) => {
+                format!("a tail cut at a seal behind line {size}: would show only with a later head")
+            }
+        });
+        not_shown.push(match newest_head {
+            None => "a rewrite by the holder of the log's keys: would show only with a head that is older than it".to_owned(),
+            Some(size) => format!(
+                "a rewrite of the lines behind line {size} by the holder of the log's keys: would show only with a later head"
+            ),
+        });
+        if self.options.key.is_none() {
+            not_shown.push(
+                "whose log this is: it names its keys itself; --key compares them with one that you were given"
+                    .to_owned(),
+            );
+        }
+        if self.options.strict.is_none() {
+            not_shown
+                .push("lines written otherwise than their kind is: would show only with --strict".to_owned());
+        }
+        if self.torn > 0 {
+            not_shown.push(
+                "whether a frozen batch was answered before the medium lost its seal: would show only with a head or \
+                 receipt of that batch"
+                    .to_owned(),
+            );
+        }
+        if self.pruned > 0 {
+            not_shown.push(format!(
+                "what {} of {} lines say: their segments were pruned, and only their hashes are here; would show with \
+                 the archives",
+                self.unseen_lines, self.seq
+            ));
+        }
+        if sealed.not_seen {
+            not_shown.push(format!(
+                "what {} sealed fields hold: would show with the folder `blobs`, which is not here",
+                sealed.fields
+            ));
+        }
+        if sealed.redacted > 0 {
+            not_shown.push(format!(
+                "what {} sealed fields held: they were redacted, and lines say by whom and why",
+                sealed.redacted
+            ));
+        }
+        not_shown
+    }
+
+    /// Checks that a remembered head is on the log: some seal must have its size and root.
+    fn head_on_log(&self, text: &str) -> Result<Checkpoint, String> {
+        let text = heads::checkpoint_of(text);
+        let size = note::claimed(text).map_or(0, |head| head.size);
+        let Some(keys) = self.keys.at(size) else { return Err("the log has no key".to_owned()) };
+        let head = note::open_checkpoint(text, &keys.log_key, &keys.origin)
+            .map_err(|error| format!("does not verify under the log's key at its size: {error}"))?;
+        let named = Head { size: head.size, root: head.root.to_string() };
+        if let Some((_, line)) = self.given_up.iter().find(|(given_up, _)| *given_up == named) {
+            return Err(format!(
+                "{named}: given up by line {line}, which went on from an older copy of this log"
+            ));
+        }
+        match self.seals.binary_search_by_key(&head.size, |(size, _)| *size) {
+            Ok(index) if self.seals.get(index).is_some_and(|(_, root)| *root == head.root) => Ok(head),
+            Ok(_) => Err(format!("{} lines had root {} then, and have another now", head.size, head.root)),
+            Err(_) => Err(format!(
+                "it knows {} lines with root {}; no seal of this log is over that many: cut or rewritten",
+                head.size, head.root
+            )),
+        }
+    }
+}
+
+/// How far a segment was joined.
+struct Joined {
+    /// Offset after the last seal.
+    sealed_to: u64,
+    /// Number of lines up to there and leaf hash of the last one; from the previous segment if
+    /// there is no seal yet.
+    sealed: (u64, Hash),
+    /// Offset after the last line.
+    lines_to: u64,
+    /// Number of the segment's first line.
+    first_seq: u64,
+    /// Whether the last line was a rotation.
+    rotated: bool,
+}
+
+impl Joined {
+    /// Whether a segment may end there.
+    fn end(&self, number: u32) -> Result<(), Stop> {
+        if self.sealed_to == 0 {
+            return Err(Stop::Bad(0, format!("`{}` holds no sealed batch", segment::file_name(number))));
+        }
+        if self.sealed_to < self.lines_to {
+            return Err(Stop::Bad(self.sealed_to, "the lines from here on are not sealed".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Why joining ended early.
+enum Stop {
+    /// An invalid line, or invalid bytes, at this offset.
+    Bad(u64, String),
+    /// An I/O error.
+    Disk(io::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Stop {
+        Stop::Disk(error)
+    }
+}
+
+/// SHA-256 of a part of a file, hex.
+fn sha256_of(file: &dyn LogFile, from: u64, length: u64) -> io::Result<String> {
+    let length = usize::try_from(length).map_err(io::Error::other)?;
+    Ok(hex(&Sha256::digest(disk::read_exact_at(file, from, length)?)))
+}
+
+/// Returns the keys of a file: the keys in the log's first line, or the keys of the file before
+/// unless this one begins with a rotation. The inner error is the offset and what is wrong with the
+/// keys.
+fn read_keys(
+    file: &dyn LogFile,
+    file_bytes: u64,
+    before: Option<&LogIdentity>,
+) -> io::Result<Result<LogIdentity, (u64, String)>> {
+    let line_at = |offset: u64| -> io::Result<Result<Vec<u8>, String>> {
+        let length = pieces::length_of_line(file, offset, file_bytes)?;
+        let length = length.unwrap_or(file_bytes.saturating_sub(offset));
+        Ok(match pieces::too_long(length) {
+            Some(what) => Err(what),
+            None => {
+                let length = usize::try_from(length).map_err(io::Error::other)?;
+                Ok(disk::read_exact_at(file, offset, length)?)
+            }
+        })
+    };
+    let first = match line_at(0)? {
+        Ok(first) => first,
+        Err(what) => return Ok(Err((0, what))),
+    };
+    let Some(before) = before else {
+        return Ok(LogIdentity::of_first_line(&first).map_err(|error| (0, error.to_string())));
+    };
+    let offset = u64::try_from(first.len()).unwrap_or(u64::MAX).saturating_add(1).min(file_bytes);
+    // Any other problem of the line is reported when the line is checked.
+    let Ok(second) = line_at(offset)? else { return Ok(Ok(before.clone())) };
+    Ok(match line::parse(&second) {
+        Ok(line) if line.kind == "rotate" => {
+            rotation::check_line(&line, before).map_err(|error| (offset, error.to_string()))
+        }
+        _ => Ok(before.clone()),
+    })
+}

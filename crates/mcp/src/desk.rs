@@ -1,0 +1,351 @@
+//! Executes a tool call: signs a request from its arguments, sends it to the gate, and turns the
+//! answer into a result.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{ErrorKind, Read};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use spoolgate_client::{self as agent, Door};
+use spoolgate_gate::actions::request_check;
+use spoolgate_gate::prepare::Authentic;
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::json;
+use spoolgate_wire::signing::SignKey;
+
+use super::arguments::{Arguments, Inner};
+use super::explain;
+use super::raw::{Members, object, quoted};
+use super::resources::Shelf;
+use super::told::{Refused, Told};
+use super::tools::{self, Does, Tool};
+
+/// Maximum number of remembered requests. A repeated call under a remembered id sends the same
+/// bytes.
+const REMEMBERED_MAX: usize = 256;
+/// Maximum size of the remembered requests, in bytes.
+const REMEMBERED_BYTES_MAX: usize = 16 << 20;
+/// Maximum number of bytes read of an answer file.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A request that was sent.
+struct Sent {
+    request: Envelope,
+    answer: Option<Answer>,
+}
+
+impl Sent {
+    /// Returns whether the id is free again, so that a repeated call is signed anew: the old bytes
+    /// would be stale by then.
+    fn left_its_id(&self) -> bool {
+        let code = self.answer.as_ref().and_then(|answer| answer.error.as_ref()).map(|error| error.code);
+        code.is_some_and(|code| code.is_for_later() || code.stands_aside())
+    }
+}
+
+/// The signing principal with its key, and the way to the gate.
+pub struct Desk {
+    home: PathBuf,
+    principal: Principal,
+    key: SignKey,
+    door: Door,
+    wait: Duration,
+    sent: Mutex<VecDeque<Sent>>,
+}
+
+/// The outcome of a request.
+pub enum Outcome {
+    /// The gate answered.
+    Answered(Box<Answer>),
+    /// There is no answer of the gate; this is the result to report instead.
+    Told(Box<Told>),
+}
+
+impl Outcome {
+    /// Turns the outcome into a result.
+    pub fn told(self) -> Told {
+        match self {
+            Outcome::Answered(answer) => Told::of(&answer),
+            Outcome::Told(told) => *told,
+        }
+    }
+}
+
+fn told(told: Told) -> Outcome {
+    Outcome::Told(Box::new(told))
+}
+
+impl Desk {
+    /// Creates a desk that signs as this principal.
+    pub fn new(home: PathBuf, principal: Principal, key: SignKey, door: Door, wait: Duration) -> Desk {
+        Desk { home, principal, key, door, wait, sent: Mutex::default() }
+    }
+
+    /// Returns the files that the model may read.
+    pub fn shelf(&self) -> Shelf<'_> {
+        Shelf::of(&self.home)
+    }
+
+    fn sent(&self) -> MutexGuard<'_, VecDeque<Sent>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Executes a call of a tool.
+    pub fn call(&self, tool: &Tool, arguments: &str) -> Told {
+        let takes_causality = tool.id_member.is_some();
+        let read = match Arguments::read(arguments, tool.id_member, takes_causality) {
+            Ok(read) => read,
+            Err(why) => return Told::refused_here("MALFORMED_JSON", format!("the arguments: {why}"), None),
+        };
+        let malformed = |why| Told::refused_here("MALFORMED_PAYLOAD", format!("the arguments: {why}"), None);
+        match tool.does {
+            Does::Ask(action) => self.told_of(self.ask(action, &read)),
+            Does::Outgoing => match Inner::read(&read.payload, &ActionName::OUTGOING) {
+                Ok(inner) => {
+                    self.told_of(self.ask(inner.action, &Arguments { payload: inner.payload, ..read }))
+                }
+                Err(why) => malformed(why),
+            },
+            Does::Check => match Inner::read(&read.payload, &request_check::checked().collect::<Vec<_>>()) {
+                Ok(inner) => self.check(&inner),
+                Err(why) => malformed(why),
+            },
+            Does::Explain => match named(&read.payload) {
+                Ok(id) => explain::explain(self, &id),
+                Err(why) => malformed(why),
+            },
+            Does::CouncilDecision => match named(&read.payload) {
+                Ok(case) => self.decision(&case),
+                Err(why) => malformed(why),
+            },
+        }
+    }
+
+    /// Signs a request, sends it and waits for the answer.
+    pub fn ask(&self, action: ActionName, asked: &Arguments) -> Outcome {
+        let id = asked.id.as_ref().map(RequestId::as_str);
+        let request = match self.signed(action, asked, id) {
+            Ok(request) => request,
+            Err(why) => return told(Told::refused_here("MALFORMED_ENVELOPE", why, id.map(str::to_owned))),
+        };
+        // Read the request as the gate would: a malformed one is refused here, in the gate's words,
+        // before it costs anything.
+        if let Err(refusal) = Authentic::unsigned(request.clone()).body
+            && action != tools::CHECK
+        {
+            let id = request.id.to_string();
+            return told(Told::refused_here(refusal.code.name(), refusal.message, Some(id)));
+        }
+        let id = request.id.to_string();
+        // Repeating a query does no harm, and its id cannot be chosen: there is nothing to reserve.
+        if tools::is_query(action.as_str()) {
+            return self.send(request, false);
+        }
+        match self.reserve(request) {
+            Some((request, is_first)) => self.send(request, is_first),
+            None => {
+                let why = format!(
+                    "another request was sent under id `{id}` before, and that stands; `explain` tells what was decided on it. {}",
+                    Code::RequestIdConflict.remedy()
+                );
+                told(Told::refused_here(Code::RequestIdConflict.name(), why, Some(id)))
+            }
+        }
+    }
+
+    /// Signs the request of a call.
+    fn signed(&self, action: ActionName, asked: &Arguments, id: Option<&str>) -> Result<Envelope, String> {
+        // INVARIANT: the key signs nothing that the table of tools does not name.
+        if !tools::is_signed(action.as_str()) {
+            return Err(format!("no tool signs `{action}`"));
+        }
+        let causality = asked.causality.as_deref();
+        agent::sign(&self.key, &self.principal, action.as_str(), &asked.payload, causality, id, None)
+            .map_err(|error| error.to_string())
+    }
+
+    /// Reserves the id of a request before it is sent.
+    ///
+    /// Returns the request to send, and whether it is the first under its id. If the same request
+    /// was sent under this id before, its old bytes are returned. `None` if a different request
+    /// was: both would wait for the same answer file, and one could be given the answer to the
+    /// other.
+    fn reserve(&self, request: Envelope) -> Option<(Envelope, bool)> {
+        let mut sent = self.sent();
+        if let Some(known) = sent.iter().find(|sent| sent.request.id == request.id && !sent.left_its_id()) {
+            let is_same = known.request.action == request.action
+                && known.request.payload == request.payload
+                && known.request.causality == request.causality;
+            return is_same.then(|| (known.request.clone(), false));
+        }
+        sent.retain(|known| known.request.id != request.id);
+        sent.push_back(Sent { request: request.clone(), answer: None });
+        keep_few(&mut sent);
+        Some((request, true))
+    }
+
+    /// Sends a request. `is_first`: nothing was sent under its id before, so that the id becomes
+    /// free again if sending fails.
+    fn send(&self, request: Envelope, is_first: bool) -> Outcome {
+        let asked = self.door.ask(&request, self.wait);
+        let id = request.id.to_string();
+        match asked {
+            Ok(answer) => {
+                self.remember(&request, &answer);
+                // The gate answers without an id if it could not read the request.
+                Outcome::Answered(Box::new(Answer { request_id: id, ..answer }))
+            }
+            Err(error) if error.may_be_decided() => {
+                let note = match tools::is_query(&request.action) {
+                    true => "it changes nothing: call again".to_owned(),
+                    false => format!(
+                        "call again with the same arguments and the id `{id}`: this program sends the same bytes then. Or call `explain` with that id later"
+                    ),
+                };
+                told(Told {
+                    status: "unknown",
+                    request_id: Some(id),
+                    words: error.to_string(),
+                    note: Some(note),
+                    ..Told::default()
+                })
+            }
+            Err(error) => {
+                if is_first {
+                    self.sent().retain(|known| known.request.id != request.id);
+                }
+                told(Told {
+                    status: "not_sent",
+                    request_id: Some(id),
+                    words: error.to_string(),
+                    note: Some("nothing was sent; a person has to look at the gate".to_owned()),
+                    ..Told::default()
+                })
+            }
+        }
+    }
+
+    fn remember(&self, request: &Envelope, answer: &Answer) {
+        let mut sent = self.sent();
+        if let Some(known) = sent.iter_mut().find(|known| known.request.id == request.id) {
+            known.answer = Some(answer.clone());
+        }
+        keep_few(&mut sent);
+    }
+
+    /// Turns an outcome into a result. If the id was used before, the result contains the earlier
+    /// answer as well: a model that only took a fresh id would repeat what is already done.
+    fn told_of(&self, outcome: Outcome) -> Told {
+        let mut told = outcome.told();
+        let is_conflict = |refused: &Refused| refused.code == Code::RequestIdConflict.name();
+        if told.status != "error" || !told.refused.as_ref().is_some_and(is_conflict) {
+            return told;
+        }
+        told.note = Some("a request under this id was sent before, perhaps this very one by an earlier run of this program. Look what was decided (`explain` with this id, `orders`, `fills`) before anything is sent under a fresh id: it may be done already".to_owned());
+        let id = told.request_id.as_deref().and_then(|id| RequestId::parse(id).ok());
+        let stands = id.and_then(|id| self.answer_to(&id)).map(|answer| Told::of(&answer));
+        if let Some(stands) = stands.filter(|stands| stands.audit_ref != told.audit_ref) {
+            told.words = format!("{}\nwhat stands under this id: {}", told.words, stands.words);
+            told.more.push(("earlier", stands.json()));
+        }
+        told
+    }
+
+    /// Asks the gate how it would answer a request.
+    fn check(&self, inner: &Inner) -> Told {
+        let payload = object([("action", quoted(inner.action.as_str())), ("payload", inner.payload.clone())]);
+        let trial =
+            agent::sign(&self.key, &self.principal, inner.action.as_str(), &inner.payload, None, None, None);
+        if let Ok(Err(refusal)) = trial.map(|trial| Authentic::unsigned(trial).body) {
+            return Told::refused_here(refusal.code.name(), refusal.message, None);
+        }
+        self.ask(tools::CHECK, &Arguments { payload, id: None, causality: None }).told().checked()
+    }
+
+    /// Returns the answer to a request: from the spool, else from memory.
+    pub fn answer_to(&self, id: &RequestId) -> Option<Answer> {
+        let file = match &self.door {
+            Door::Spool(spool) => read(spool.out().join(format!("{id}.json"))).ok().flatten(),
+            Door::Socket(_) => None,
+        };
+        let filed = file.and_then(|text| serde_json::from_str(&text).ok());
+        filed.or_else(|| self.sent().iter().find(|sent| sent.request.id == *id)?.answer.clone())
+    }
+
+    /// Returns whether a request was sent under this id and its answer is unknown.
+    pub fn is_unanswered(&self, id: &RequestId) -> bool {
+        self.sent().iter().any(|sent| sent.request.id == *id && sent.answer.is_none())
+    }
+
+    /// Reads the decision on a case from the file that the gate wrote beside the answers.
+    fn decision(&self, case: &RequestId) -> Told {
+        let out = match &self.door {
+            Door::Spool(spool) => spool.out().to_owned(),
+            Door::Socket(_) => self.home.join("spool/out"),
+        };
+        let path = out.join(format!("{case}.decision.json"));
+        match read(path.clone()) {
+            Ok(Some(text)) => match json::check_object(text.as_bytes()) {
+                Ok(text) => {
+                    let text = json::minify(text).into_owned();
+                    let outcome = Members::of(&text).and_then(|decision| decision.string("final_decision"));
+                    let outcome = outcome.map(|outcome| format!(": {outcome}")).unwrap_or_default();
+                    let words = format!("case `{case}` is decided{outcome}");
+                    Told { status: "success", data: Some(text), words, ..Told::default() }
+                }
+                // The gate replaces its files atomically, so another program wrote this one.
+                Err(error) => unreadable(format!("`{}`: {error}", path.display())),
+            },
+            Ok(None) => {
+                let words = format!("case `{case}` is open: there is no decision on it yet");
+                let note = "if it was never put before the council by you, there is no such case; ask again later, roles may have hours or days".to_owned();
+                Told { status: "open", words, note: Some(note), ..Told::default() }
+            }
+            Err(error) => unreadable(format!("`{}`: {error}", path.display())),
+        }
+    }
+}
+
+/// Forgets the oldest requests until the limits are met.
+fn keep_few(sent: &mut VecDeque<Sent>) {
+    let size = |sent: &Sent| {
+        let data = sent.answer.as_ref().and_then(|answer| answer.data.as_ref());
+        sent.request.payload.len().saturating_add(data.map_or(0, |data| data.get().len()))
+    };
+    let mut bytes: usize = sent.iter().map(size).sum();
+    while sent.len() > REMEMBERED_MAX || (bytes > REMEMBERED_BYTES_MAX && sent.len() > 1) {
+        bytes = bytes.saturating_sub(sent.pop_front().as_ref().map_or(0, size));
+    }
+}
+
+fn unreadable(why: String) -> Told {
+    Told { status: "error", words: format!("it cannot be read: {why}"), ..Told::default() }
+}
+
+/// Reads a file of the spool; `None` if it does not exist.
+fn read(path: PathBuf) -> std::io::Result<Option<String>> {
+    let file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = String::new();
+    file.take(ANSWER_BYTES_MAX).read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Reads the id in `{"request_id"}`.
+fn named(arguments: &str) -> Result<RequestId, String> {
+    let members = Members::of(arguments).ok_or("they are not an object")?;
+    if members.0.iter().any(|(name, _)| name != "request_id") {
+        return Err("give `request_id` and nothing else".to_owned());
+    }
+    let id = members.string("request_id").ok_or("`request_id` is a string")?;
+    RequestId::parse(&id).map_err(|error| error.to_string())
+}

@@ -1,0 +1,128 @@
+//! Explains one answer in words and as a structure: what was decided, what failed and by how much,
+//! what to send instead, and what has become of the order since. It uses the agent's own answers
+//! and does not read the ledger.
+
+use spoolgate_wire::action_name::ActionName;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::ids::RequestId;
+
+use super::arguments::Arguments;
+use super::desk::{Desk, Outcome};
+use super::raw::{Members, array, object, quoted};
+use super::told::Told;
+
+/// Explains the answer to a request.
+pub fn explain(desk: &Desk, id: &RequestId) -> Told {
+    let Some(answer) = desk.answer_to(id) else { return without_answer(desk, id) };
+    let mut told = Told::of(&answer);
+    let needs = told.refused.as_ref().map(|refused| refused.needs()).unwrap_or_default();
+    let decided = format!("at {} the gate decided on `{id}`: {}", answer.timestamp, told.words);
+    let lines = told.refused.as_ref().map(|refused| refused.lines()).unwrap_or_default();
+    let mut words = vec![decided];
+    words.extend(lines);
+    words.extend(needs.iter().map(|need| format!("to do: {need}")));
+    if told.status == "success"
+        && let Some(order) = told.data.as_deref().and_then(order_of)
+    {
+        let since = what_became_of(desk, &answer, &order);
+        words.push(since.words);
+        told.more.push(("order", since.json));
+    }
+    told.more.push(("decision", quoted(told.status)));
+    if !needs.is_empty() {
+        told.more.push(("needs", array(needs.iter().map(|need| quoted(need)))));
+    }
+    // The explanation itself succeeded, even if it explains a refusal.
+    let refused =
+        told.refused.take().map(|refused| ("refused", Told { refused: Some(refused), ..Told::default() }));
+    if let Some((name, inner)) = refused
+        && let Some(text) =
+            Members::of(&inner.json()).and_then(|members| members.text(name).map(str::to_owned))
+    {
+        told.more.push((name, text));
+    }
+    Told { status: "success", words: words.join("\n"), ..told }
+}
+
+fn without_answer(desk: &Desk, id: &RequestId) -> Told {
+    let words = match desk.is_unanswered(id) {
+        true => format!(
+            "request `{id}` was sent and has no answer yet: it may still be decided. Call the same tool with the same arguments and this id to have the same bytes sent again; nothing is done twice"
+        ),
+        false => format!(
+            "there is no answer to a request `{id}` here: it was not sent by this agent, or its answer was taken away"
+        ),
+    };
+    Told { status: "open", request_id: Some(id.to_string()), words, ..Told::default() }
+}
+
+fn order_of(data: &str) -> Option<String> {
+    Members::of(Members::of(data)?.text("Accepted")?)?.string("order_id")
+}
+
+struct Since {
+    words: String,
+    json: String,
+}
+
+/// Asks the gate for open orders and executions of an order.
+fn what_became_of(desk: &Desk, answer: &Answer, order: &str) -> Since {
+    let since = object([("since", quoted(&answer.timestamp.to_string()))]);
+    let open = rows(desk, ActionName::OrdersList, "{}".to_owned(), "Orders", order);
+    let fills = rows(desk, ActionName::FillsList, since, "Fills", order);
+    let words = match (&open, &fills) {
+        (Ok(open), Ok(fills)) => {
+            let own = open.iter().any(|row| is_exactly(row, order));
+            let state = match (own, fills.is_empty()) {
+                (true, true) => "is working, nothing of it is filled",
+                (true, false) => "is working and filled in part",
+                (false, true) => {
+                    "is not open any more and was never filled: it was cancelled, expired or refused"
+                }
+                (false, false) => "is not open any more and was filled",
+            };
+            format!(
+                "order {order} {state}; {} open orders belong to it, {} executions",
+                open.len(),
+                fills.len()
+            )
+        }
+        (Err(why), _) | (_, Err(why)) => format!("what became of order {order} cannot be told now: {why}"),
+    };
+    let list = |rows: Result<Vec<String>, String>| rows.map_or("null".to_owned(), array);
+    let json = object([("order_id", quoted(order)), ("open", list(open)), ("fills", list(fills))]);
+    Since { words, json }
+}
+
+/// Returns the rows of an order and of its protective orders, whose names begin with its name.
+fn rows(
+    desk: &Desk,
+    action: ActionName,
+    payload: String,
+    list: &str,
+    order: &str,
+) -> Result<Vec<String>, String> {
+    let asked = Arguments { payload, id: None, causality: None };
+    let answer = match desk.ask(action, &asked) {
+        Outcome::Answered(answer) => answer,
+        Outcome::Told(told) => return Err(told.words),
+    };
+    if let Some(error) = &answer.error {
+        return Err(format!("{action}: {}", error.message));
+    }
+    let data = answer.data.as_ref().and_then(|data| Members::of(data.get()));
+    let rows = data
+        .and_then(|data| serde_json::from_str::<Vec<&serde_json::value::RawValue>>(data.text(list)?).ok());
+    let rows = rows.ok_or_else(|| format!("{action}: the answer has no `{list}`"))?;
+    let belongs = |row: &&str| {
+        let name = Members::of(row).and_then(|row| row.string("order_id"));
+        name.is_some_and(|name| {
+            name == order || name.strip_prefix(order).is_some_and(|rest| rest.starts_with('-'))
+        })
+    };
+    Ok(rows.into_iter().map(|row| row.get()).filter(belongs).map(str::to_owned).collect())
+}
+
+fn is_exactly(row: &str, order: &str) -> bool {
+    Members::of(row).and_then(|row| row.string("order_id")).is_some_and(|name| name == order)
+}

@@ -1,0 +1,163 @@
+//! The protocol server: lists tools and resources, and executes calls concurrently.
+
+use std::sync::Arc;
+
+use rmcp::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult,
+    ErrorCode, ErrorData, Implementation, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
+    ServerCapabilities, ServerConfig, Tool as Listed, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::frame::RAW;
+use super::resources::{Item, ShelfError};
+use super::schema;
+use super::told::Told;
+use super::tools::{Does, Tool};
+
+/// What the server tells a model about itself as a whole.
+const INSTRUCTIONS: &str = "These tools ask a gate that checks every request against rules which neither you nor these tools can change. A refusal names the failed checks with the measured value, the limit and, for orders, the headroom: send again within that under a fresh id, or use `explain`. What can always be done is to reduce, cancel and tighten. A result with status `unknown` may have been done: call again with the same id and arguments. Nothing here approves what is held: a person does that.";
+
+/// Serves the tools over one desk.
+#[derive(Clone)]
+pub struct Server {
+    tools: Arc<Vec<&'static Tool>>,
+    desk: Arc<Desk>,
+}
+
+impl Server {
+    /// Creates a server of these tools.
+    pub fn new(tools: Vec<&'static Tool>, desk: Desk) -> Server {
+        Server { tools: Arc::new(tools), desk: Arc::new(desk) }
+    }
+}
+
+/// Methods whose params the SDK reads.
+const METHODS: [&str; 7] = [
+    "initialize",
+    "server/discover",
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/read",
+    "resources/templates/list",
+];
+
+fn mime_of(path: &str) -> &'static str {
+    if path.ends_with(".yaml") { "application/yaml" } else { "text/plain" }
+}
+
+fn listed(tool: &Tool) -> Listed {
+    let hints = ToolAnnotations::with_title(tool.title)
+        .read_only(tool.is_query)
+        .destructive(!tool.is_query)
+        // A change is done once only if the call names an id, so only queries are always
+        // idempotent.
+        .idempotent(tool.is_query)
+        .open_world(matches!(tool.does, Does::Outgoing));
+    Listed::new(tool.name, tool.description, schema::input(tool))
+        .with_title(tool.title)
+        .with_raw_output_schema(Arc::new(schema::output()))
+        .with_annotations(hints)
+}
+
+/// Builds the protocol result: words, the JSON as text for clients that ignore structured content,
+/// and the structured content.
+fn result(told: &Told) -> CallToolResult {
+    let structured = told.json();
+    let content = vec![ContentBlock::text(told.text()), ContentBlock::text(structured.clone())];
+    let mut result =
+        if told.is_error() { CallToolResult::error(content) } else { CallToolResult::success(content) };
+    result.structured_content = Some(json!({ RAW: structured }));
+    result
+}
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let mut info = ServerConfig::new(capabilities);
+        info.server_info = Implementation::new("spoolgate-mcp", spoolgate_wire::VERSION);
+        info.instructions = Some(INSTRUCTIONS.to_owned());
+        info
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.iter().map(|tool| listed(tool)).collect()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let Some(tool) = self.tools.iter().copied().find(|tool| tool.name == request.name) else {
+            let name: String = request.name.escape_debug().take(128).collect();
+            return Err(ErrorData::invalid_params(format!("there is no tool `{name}` here"), None));
+        };
+        let arguments = match request.arguments.and_then(|mut arguments| arguments.remove(RAW)) {
+            Some(Value::String(text)) => text,
+            _ => "{}".to_owned(),
+        };
+        let desk = Arc::clone(&self.desk);
+        let told = tokio::task::spawn_blocking(move || desk.call(tool, &arguments)).await.map_err(|_| {
+            ErrorData::internal_error("the call broke off; `explain` tells what became of it", None)
+        })?;
+        Ok(result(&told).into())
+    }
+
+    async fn list_resources(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let resource = |item: Item| {
+            let mime = mime_of(&item.path);
+            Resource::new(item.uri, item.path).with_mime_type(mime)
+        };
+        let items = self.desk.shelf().list();
+        Ok(ListResourcesResult::with_all_items(items.into_iter().map(resource).collect()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let text = self.desk.shelf().read(&request.uri).map_err(|error| match &error {
+            ShelfError::None(_) => ErrorData::resource_not_found(error.to_string(), None),
+            ShelfError::Disk { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                ErrorData::resource_not_found(error.to_string(), None)
+            }
+            _ => ErrorData::internal_error(error.to_string(), None),
+        })?;
+        let mime = mime_of(&request.uri);
+        let contents = ResourceContents::text(text, request.uri).with_mime_type(mime);
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    /// Refuses what the SDK does not recognize as one of its requests: an unknown method, or wrong
+    /// params of a known one.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        let method: String = request.method.escape_debug().take(128).collect();
+        Err(match METHODS.contains(&request.method.as_str()) {
+            true => ErrorData::invalid_params(format!("these are no params of `{method}`"), None),
+            false => ErrorData::new(
+                ErrorCode::METHOD_NOT_FOUND,
+                format!("there is no method `{method}` here"),
+                None,
+            ),
+        })
+    }
+}

@@ -1,0 +1,436 @@
+//! The result of a call: one shape for every tool, and the same in words.
+
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::answer::{Answer, AnswerStatus};
+use spoolgate_wire::checks::AnsweredRow;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::json;
+use spoolgate_wire::orders::Headroom;
+
+use super::raw::{Members, array, object, quoted};
+
+/// The outcome of a call, before it is written as JSON.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// `success`, `error`, `requires_approval`, `rate_limited`, `unknown` or `not_sent`; also
+    /// `open` or `pending`.
+    pub status: &'static str,
+    /// Id of the request.
+    pub request_id: Option<String>,
+    /// Number of the ledger line of the answer.
+    pub audit_ref: Option<String>,
+    /// The answer's body, as JSON.
+    pub data: Option<String>,
+    /// Why the request was refused, if it was.
+    pub refused: Option<Refused>,
+    /// After how many milliseconds to send the same request again, as JSON.
+    pub retry_after_ms: Option<String>,
+    /// Advice for the model.
+    pub note: Option<String>,
+    /// Further members, with their values as JSON.
+    pub more: Vec<(&'static str, String)>,
+    /// The first line of the result in words.
+    pub words: String,
+}
+
+/// Why a request was not carried out.
+#[derive(Debug, Default)]
+pub struct Refused {
+    /// The stable code.
+    pub code: String,
+    /// What happened, where, and what to do.
+    pub message: String,
+    /// The check results that failed.
+    pub failed: Vec<AnsweredRow<'static>>,
+    /// The order that would pass.
+    pub headroom: Option<Headroom>,
+}
+
+/// Formats an amount without trailing zeros.
+pub fn shown(amount: Amount) -> String {
+    amount.normalized().to_string()
+}
+
+impl Refused {
+    fn json(&self) -> String {
+        let amount =
+            |amount: Option<Amount>| amount.map_or("null".to_owned(), |amount| quoted(&amount.to_string()));
+        let row = |row: &AnsweredRow<'_>| {
+            object([
+                ("check", quoted(&row.check_name)),
+                ("measured", amount(row.value)),
+                ("limit", amount(row.limit)),
+                ("unit", quoted(&row.unit)),
+                ("source", quoted(&row.source)),
+                ("message", quoted(row.reason.as_deref().unwrap_or("it says no"))),
+            ])
+        };
+        let headroom = self.headroom.as_ref().map(|headroom| {
+            object([
+                ("max_size", quoted(&headroom.max_size.to_string())),
+                ("binding_check", quoted(&headroom.binding_check)),
+            ])
+        });
+        let members = [
+            Some(("code", quoted(&self.code))),
+            Some(("message", quoted(&self.message))),
+            (!self.failed.is_empty()).then(|| ("failed_checks", array(self.failed.iter().map(row)))),
+            headroom.map(|text| ("headroom", text)),
+        ];
+        object(members.into_iter().flatten())
+    }
+
+    /// Describes the failed checks and the headroom, one per line.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.failed.iter().map(row_in_words).collect();
+        if let Some(headroom) = &self.headroom {
+            let check = &headroom.binding_check;
+            lines.push(match headroom.max_size.is_positive() {
+                true => format!(
+                    "headroom: a size of at most {} would pass; `{check}` refuses more",
+                    shown(headroom.max_size)
+                ),
+                false => format!("headroom: no size would pass while `{check}` says no"),
+            });
+        }
+        lines
+    }
+
+    /// Describes what to do about the failed checks and the code, one step per line.
+    pub fn needs(&self) -> Vec<String> {
+        let mut needs = Vec::new();
+        if let Some(headroom) = self.headroom.as_ref().filter(|headroom| headroom.max_size.is_positive()) {
+            needs.push(format!(
+                "send the same order with a size of at most {} under a fresh id",
+                shown(headroom.max_size)
+            ));
+        }
+        for row in
+            self.failed.iter().filter(|row| row.unit == "bool" || row.value.is_none() || row.limit.is_none())
+        {
+            needs.push(format!(
+                "`{}` ({}) has to pass first: {}",
+                row.check_name,
+                row.source,
+                row.reason.as_deref().unwrap_or("it says no")
+            ));
+        }
+        if needs.is_empty() {
+            needs.push(self.message.clone());
+        }
+        needs
+    }
+}
+
+fn row_in_words(row: &AnsweredRow<'_>) -> String {
+    let why = row.reason.as_deref().unwrap_or("it says no");
+    let unit = match row.unit.as_ref() {
+        "price" | "bool" => String::new(),
+        unit => format!(" {unit}"),
+    };
+    match (row.value, row.limit) {
+        (Some(value), Some(limit)) if row.unit != "bool" => format!(
+            "`{}`: measured {}{unit}, limit {}{unit} ({}): {why}",
+            row.check_name,
+            shown(value),
+            shown(limit),
+            row.source
+        ),
+        _ => format!("`{}` ({}): {why}", row.check_name, row.source),
+    }
+}
+
+/// Data and error of a real or hypothetical answer.
+struct Body<'a> {
+    data: Option<&'a str>,
+    code: Option<String>,
+    message: Option<String>,
+}
+
+/// The parts of a result that come from a body.
+struct Parts {
+    data: Option<String>,
+    refused: Option<Refused>,
+    retry_after_ms: Option<String>,
+}
+
+fn parts(body: &Body<'_>) -> Parts {
+    let minified = body.data.map(|data| json::minify(data).into_owned());
+    let members = minified.as_deref().and_then(Members::of);
+    let rejected = members.as_ref().and_then(|data| Members::of(data.text("Rejected")?));
+    // `admission.admit` lists all check results, passed or not, as `checks`.
+    let rows = rejected.as_ref().and_then(|rejected| rejected.text("checks_failed"));
+    let rows = rows.or_else(|| members.as_ref()?.text("checks"));
+    let rows = rows
+        .and_then(|rows| serde_json::from_str::<Vec<AnsweredRow<'static>>>(rows).ok())
+        .unwrap_or_default();
+    let refused = body.code.as_ref().map(|code| Refused {
+        code: code.clone(),
+        message: body.message.as_deref().map(in_place).unwrap_or_default(),
+        failed: rows.into_iter().filter(|row| !row.passed).collect(),
+        headroom: rejected
+            .as_ref()
+            .and_then(|rejected| serde_json::from_str(rejected.text("headroom")?).ok()),
+    });
+    let data = match &members {
+        Some(data) => {
+            let rest = data.only(|name| name != "Rejected" && name != "retryAfterMs");
+            let rest = data.text("Accepted").and_then(accepted).unwrap_or(rest);
+            (rest != "{}").then_some(rest)
+        }
+        None => minified.clone(),
+    };
+    let retry_after_ms = members.as_ref().and_then(|data| data.text("retryAfterMs")).map(str::to_owned);
+    Parts { data, refused, retry_after_ms }
+}
+
+/// The path of the failed checks in an answer.
+const THEIR_PLACE: &str = "data.Rejected.checks_failed";
+
+/// Rewrites a message of the gate that ends with the path of the failed checks: in the result they
+/// are in `failed_checks`.
+fn in_place(message: &str) -> String {
+    let remedies = Code::ALL.iter().map(|code| code.remedy()).filter(|remedy| remedy.contains(THEIR_PLACE));
+    let found = remedies.filter_map(|remedy| Some((message.strip_suffix(remedy)?, remedy))).next();
+    match found {
+        Some((what, remedy)) => format!("{what}{}", remedy.replace(THEIR_PLACE, "failed_checks")),
+        None => message.to_owned(),
+    }
+}
+
+/// Shortens an accepted order: of its check results, about forty, only those with a reason are
+/// kept.
+fn accepted(text: &str) -> Option<String> {
+    let accepted = Members::of(text)?;
+    let rows: Vec<&serde_json::value::RawValue> =
+        serde_json::from_str(accepted.text("checks_passed")?).ok()?;
+    let count = rows.len().to_string();
+    let telling = rows.into_iter().map(|row| row.get()).filter(|row| {
+        serde_json::from_str::<AnsweredRow<'_>>(row).ok().is_some_and(|row| row.reason.is_some())
+    });
+    let telling = array(telling);
+    let members = accepted
+        .0
+        .iter()
+        .filter(|(name, _)| name != "checks_passed")
+        .map(|(name, value)| (name.as_str(), value.get()))
+        .chain([("checks_passed_count", count.as_str()), ("remarks", telling.as_str())]);
+    Some(object([("Accepted", object(members))]))
+}
+
+impl Told {
+    /// Builds the result from an answer of the gate.
+    pub fn of(answer: &Answer) -> Told {
+        let body = Body {
+            data: answer.data.as_ref().map(|data| data.get()),
+            code: answer.error.as_ref().map(|error| error.code.name().to_owned()),
+            message: answer.error.as_ref().map(|error| error.message.clone()),
+        };
+        let Parts { data, refused, retry_after_ms } = parts(&body);
+        let status = match answer.status {
+            AnswerStatus::Success => "success",
+            AnswerStatus::Error => "error",
+            AnswerStatus::RequiresApproval => "requires_approval",
+            AnswerStatus::RateLimited => "rate_limited",
+        };
+        let told = Told {
+            status,
+            request_id: Some(answer.request_id.clone()).filter(|id| !id.is_empty()),
+            audit_ref: Some(answer.audit_ref.clone()),
+            data,
+            refused,
+            retry_after_ms,
+            ..Told::default()
+        };
+        let words = told.words_of("was");
+        Told { words: format!("{words} (ledger line {})", answer.audit_ref), ..told }
+    }
+
+    /// Builds the result of a check from `would_be`, the answer that the checked request would get.
+    pub fn checked(self) -> Told {
+        let Some(would_be) = self
+            .data
+            .as_deref()
+            .and_then(Members::of)
+            .and_then(|data| data.text("would_be").map(str::to_owned))
+        else {
+            return self;
+        };
+        let Some(members) = Members::of(&would_be) else { return self };
+        let error = members.text("error").and_then(Members::of);
+        let body = Body {
+            data: members.text("data"),
+            code: error.as_ref().and_then(|error| error.string("code")),
+            message: error.as_ref().and_then(|error| error.string("message")),
+        };
+        let Parts { data, refused, retry_after_ms } = parts(&body);
+        let status = match members.string("status").as_deref() {
+            Some("success") => "success",
+            Some("requires_approval") => "requires_approval",
+            Some("rate_limited") => "rate_limited",
+            Some("pending") => "pending",
+            _ => "error",
+        };
+        let inner = Told { status, data, refused, retry_after_ms, ..Told::default() };
+        let words = format!("nothing was done; {}", inner.words_of("would be"));
+        let lines = inner.refused.as_ref().map(Refused::lines).unwrap_or_default();
+        let words = [vec![words], lines].concat().join("\n");
+        Told { data: None, more: vec![("would_be", inner.json())], words, ..self }
+    }
+
+    fn words_of(&self, verb: &str) -> String {
+        let (code, message) = self
+            .refused
+            .as_ref()
+            .map_or(("", ""), |refused| (refused.code.as_str(), refused.message.as_str()));
+        match self.status {
+            "success" => format!("it {verb} carried out"),
+            "pending" => format!("it {verb} begun: an adapter {verb} asked to do it"),
+            "requires_approval" => format!("it {verb} held until a person approves: {message}"),
+            "rate_limited" => {
+                let after = self.retry_after_ms.as_deref().unwrap_or("some");
+                format!(
+                    "it {verb} not decided, too much was sent: send the same again after {after} ms, its id is not used up; {message}"
+                )
+            }
+            _ => format!("it {verb} refused: {code}: {message}"),
+        }
+    }
+
+    /// Builds the result of a request that was refused here, before it was sent.
+    pub fn refused_here(code: &str, message: String, id: Option<String>) -> Told {
+        let words = format!("refused before it was sent: {code}: {message}");
+        let refused = Refused { code: code.to_owned(), message, ..Refused::default() };
+        Told { status: "not_sent", request_id: id, refused: Some(refused), words, ..Told::default() }
+    }
+
+    /// Returns whether the protocol counts the result as an error: a refusal, or an unknown
+    /// outcome. A hold is neither.
+    pub fn is_error(&self) -> bool {
+        !matches!(self.status, "success" | "requires_approval" | "pending" | "open")
+    }
+
+    /// Writes the result as JSON.
+    pub fn json(&self) -> String {
+        let text = |text: &Option<String>| text.as_deref().map(quoted);
+        let members = [
+            Some(("status", quoted(self.status))),
+            text(&self.request_id).map(|id| ("request_id", id)),
+            text(&self.audit_ref).map(|line| ("audit_ref", line)),
+            self.data.clone().map(|data| ("data", data)),
+            self.refused.as_ref().map(|refused| ("refused", refused.json())),
+            self.retry_after_ms.clone().map(|ms| ("retry_after_ms", ms)),
+            text(&self.note).map(|note| ("note", note)),
+        ];
+        object(
+            members.into_iter().flatten().chain(self.more.iter().map(|(name, value)| (*name, value.clone()))),
+        )
+    }
+
+    /// Writes the result in words.
+    pub fn text(&self) -> String {
+        let refused = self.refused.as_ref().map(Refused::lines).unwrap_or_default();
+        let lines: Vec<String> = [Some(self.words.clone())]
+            .into_iter()
+            .flatten()
+            .chain(refused)
+            .chain(self.note.clone())
+            .collect();
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    const REJECTED: &str = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{"Rejected":{"checks_failed":[{"check_name":"max_order_value","passed":false,"value":"2034.783","limit":"1000","source":"safety.yaml","unit":"usd","reason":"too much"}],"checks_passed":[],"headroom":{"max_size":"0.0368","binding_check":"max_single_position"}}},"error":{"code":"CHECKS_FAILED","message":"no; see data.Rejected.checks_failed and headroom"},"auditRef":"13"}"#;
+
+    #[test]
+    fn a_refusal_says_what_failed_and_what_would_pass() {
+        let told = Told::of(&serde_json::from_str(REJECTED).unwrap());
+        assert!(told.is_error());
+        let json: Value = serde_json::from_str(&told.json()).unwrap();
+        assert_eq!(json["refused"]["failed_checks"][0]["measured"], "2034.783");
+        assert_eq!(json["refused"]["headroom"]["max_size"], "0.0368");
+        assert_eq!(json["refused"]["message"], "no; see failed_checks and headroom");
+        assert_eq!((json.get("data"), &json["audit_ref"]), (None, &Value::from("13")));
+        let text = told.text();
+        for part in
+            ["CHECKS_FAILED", "measured 2034.783 usd, limit 1000 usd", "at most 0.0368 would pass", "line 13"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_failed_among_all_checks_is_told_as_failed() {
+        let row = |name: &str, passed: bool| {
+            format!(
+                r#"{{"check_name":"{name}","passed":{passed},"value":"3","limit":"2","source":"s","unit":"count","reason":"r"}}"#
+            )
+        };
+        let answer = format!(
+            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"error","data":{{"decision":"deny","checks":[{},{}]}},"error":{{"code":"ADMISSION_DENIED","message":"no"}},"auditRef":"9"}}"#,
+            row("domain_denied", true),
+            row("depth_exceeded", false)
+        );
+        let told = Told::of(&serde_json::from_str(&answer).unwrap());
+        let json: Value = serde_json::from_str(&told.json()).unwrap();
+        assert_eq!(json["refused"]["failed_checks"].as_array().unwrap().len(), 1);
+        assert_eq!(json["refused"]["failed_checks"][0]["check"], "depth_exceeded");
+        assert_eq!(json["data"]["checks"].as_array().unwrap().len(), 2);
+        assert!(told.text().contains("`depth_exceeded`: measured 3 count, limit 2 count"), "{}", told.text());
+    }
+
+    #[test]
+    fn what_would_be_answered_is_told_in_the_same_shape() {
+        let refused: Value = serde_json::from_str(REJECTED).unwrap();
+        let answer = serde_json::json!({
+            "requestId": "r2", "timestamp": "2026-02-20T14:42:00Z", "status": "success", "auditRef": "14",
+            "data": {"would_be": {"status": "error", "data": refused["data"], "error": refused["error"]}},
+        });
+        let told = Told::of(&serde_json::from_str(&answer.to_string()).unwrap()).checked();
+        assert!(!told.is_error());
+        let json: Value = serde_json::from_str(&told.json()).unwrap();
+        assert_eq!(
+            (&json["status"], &json["would_be"]["status"]),
+            (&Value::from("success"), &Value::from("error"))
+        );
+        assert_eq!(json["would_be"]["refused"]["headroom"]["max_size"], "0.0368");
+        assert!(told.text().contains("would be refused") && told.text().contains("at most 0.0368"));
+    }
+
+    #[test]
+    fn rows_that_passed_silently_are_counted_and_numbers_kept() {
+        let row = |reason: &str| {
+            format!(
+                r#"{{"check_name":"c","passed":true,"value":"1","limit":"1","source":"s","unit":"bool"{reason}}}"#
+            )
+        };
+        let accepted = format!(
+            r#"{{"Accepted":{{"order_id":"o-1","n":0.10000000000000000001,"checks_passed":[{},{}]}}}}"#,
+            row(""),
+            row(r#","reason":"warn: look""#)
+        );
+        let answer = format!(
+            r#"{{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"success","data":{accepted},"auditRef":"1"}}"#
+        );
+        let data = Told::of(&serde_json::from_str(&answer).unwrap()).data.unwrap();
+        assert!(
+            data.contains(r#""n":0.10000000000000000001"#) && data.contains(r#""checks_passed_count":2"#)
+        );
+        assert_eq!((data.matches("check_name").count(), data.matches("warn: look").count()), (1, 1));
+    }
+
+    #[test]
+    fn a_rate_limit_says_when_to_come_again() {
+        let answer = r#"{"requestId":"r1","timestamp":"2026-02-20T14:42:00Z","status":"rate_limited","data":{"retryAfterMs":1500},"error":{"code":"RATE_LIMITED","message":"wait"},"auditRef":"1"}"#;
+        let told = Told::of(&serde_json::from_str(answer).unwrap());
+        assert!(told.is_error() && told.json().contains(r#""retry_after_ms":1500"#));
+        assert!(told.text().contains("after 1500 ms"));
+    }
+}

@@ -1,0 +1,9 @@
+//! Outgoing actions: allowed destinations, rates, anomalies and open actions. This crate is pure;
+//! the adapters run elsewhere.
+
+pub mod allowlist;
+pub mod anomaly;
+pub mod open;
+pub mod windows;
+
+pub use open::{ActionsState, Change, OpenAction};

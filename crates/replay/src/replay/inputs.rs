@@ -1,0 +1,376 @@
+//! Lines that are not about a request. What follows from the state is recomputed. What was noticed
+//! outside is written again from what the line says about it, so that the line can neither say nor
+//! do more than a line of its kind may.
+
+use std::sync::Arc;
+
+use super::Class;
+use super::recompute::{BLOB_LOST, Expected, Recompute, Should, be};
+use super::scout::{Item, Known};
+use spoolgate_admission::lineage;
+use spoolgate_council::case::{self, Docket};
+use spoolgate_gate::again;
+use spoolgate_gate::council::{self, Heard, RoleAnswer, Said};
+use spoolgate_gate::elsewhere::{self, CommandAnswer};
+use spoolgate_gate::proposals::{Approver, Change as Step, approve};
+use spoolgate_gate::record::{
+    AdmissionInput, AskedFor, CaseDecision, ClosedBy, Event, EventKind, Genesis, Input, Published, Record,
+    Response,
+};
+use spoolgate_gate::state::KeyRecord;
+use spoolgate_gate::{Change, dead_man, events, outbox};
+use spoolgate_home::open::HomeError;
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::admin::Algorithm;
+use spoolgate_wire::gateway::ActionId;
+use spoolgate_wire::signing::{sha256_hex, unhex};
+use spoolgate_wire::time::Time;
+
+/// Returns what such a line should be.
+pub(super) fn should_be(
+    own: &mut Recompute<'_>,
+    item: &Item,
+    record: &Record,
+    rules: &Arc<Rulebook>,
+) -> Result<Should, HomeError> {
+    let state = &own.state;
+    Ok(match record {
+        Record::Genesis(line) => genesis(item, line, rules),
+        Record::Event(EventKind::Start, line) => start(own, line),
+        Record::Event(EventKind::Stop, line) => stop(own, line, rules),
+        Record::Event(EventKind::Rulebook, line) => rulebook(own, line),
+        Record::Event(EventKind::Halt, line) => match line.changes.as_slice() {
+            [Change::HaltFile { present }] if *present != state.halts.file => {
+                input(&Record::Event(EventKind::Halt, events::halt_file(*present, line.timestamp)))
+            }
+            _ => Should::NotBe("a `halt` line says that the halt file appeared or went".to_owned()),
+        },
+        Record::Event(EventKind::ClockStep, line) => clock_step(own, line),
+        Record::Event(EventKind::Quota, line) if line.changes.is_empty() => input(record),
+        Record::Event(EventKind::Quota, _) => Should::NotBe("a `quota` line changes nothing".to_owned()),
+        Record::Event(EventKind::Tick, line) => tick(own, line, rules),
+        Record::Event(EventKind::DeadMan, line) => dead_man_line(own, item, line, rules),
+        Record::Event(EventKind::Proposal, line) => proposal(own, item, line, rules)?,
+        Record::Published(line) => match item.known {
+            Known::Published(Some(up_to)) => {
+                let timestamp = line.timestamp;
+                be(&Record::Published(Published { timestamp, up_to }), Class::Recomputed, "published")
+            }
+            _ => Should::NotBe("there was nothing to publish".to_owned()),
+        },
+        // Its signatures were checked with the chain; it does not change the state.
+        Record::Rotate(_) => input(record),
+        // The disclosures that it names are checked elsewhere.
+        Record::Redact(_) => input(record),
+        Record::Admin(line) => match line.changes.as_slice() {
+            [Change::HeadsGivenUp(_)] => input(record),
+            _ => Should::NotBe("an `admin` line says which heads were given up".to_owned()),
+        },
+        Record::Input(line) => role(own, item, line, rules)?,
+        Record::AdmissionInput(line) => admission(item, line, rules),
+        Record::Council(line) => council_line(own, item, line, rules),
+        Record::Response(line) => response(own, item, line, rules),
+        Record::Market(_) | Record::Decision(_) => Should::NotBe("it is decided elsewhere".to_owned()),
+    })
+}
+
+/// Expects the line as it is, given what it says was noticed.
+fn input(record: &Record) -> Should {
+    be(record, Class::Record, record.kind())
+}
+
+/// Recomputes the result of an outgoing action.
+fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Rulebook) -> Should {
+    let Known::Response(data) = &item.known else { return Should::NotBe("it is no response".to_owned()) };
+    let Some(open) = own.state.actions.open.get(&ActionId(line.request_line)) else {
+        return Should::NotBe(format!("no action of line {} is open", line.request_line));
+    };
+    if line.data_blob.is_some() && data.is_none() {
+        own.report.missing.extend(item.lost.iter().cloned());
+        return Should::Unknown(BLOB_LOST.into());
+    }
+    match again::response(open, line, data.clone(), &rules.hash, item.seq) {
+        Ok(made) => input(&Record::Response(Box::new(made))),
+        Err(why) => Should::NotBe(why),
+    }
+}
+
+fn genesis(item: &Item, line: &Genesis, rules: &Rulebook) -> Should {
+    let [Change::RulebookLoaded { .. }, Change::KeyAdded(key)] = line.changes.as_slice() else {
+        return Should::NotBe("a log begins with a rulebook and the key of a person".to_owned());
+    };
+    let is_hex = |text: &str| unhex(text).is_some_and(|bytes| bytes.len() == 32);
+    if item.seq != 0 || line.format != 1 || !is_hex(&line.seal_key) || !is_hex(&line.nonce) {
+        return Should::NotBe("it is not the first line of a log of format 1".to_owned());
+    }
+    let key = KeyRecord {
+        algorithm: Algorithm::HmacSha256,
+        added_at: line.timestamp,
+        ends_at: None,
+        revoked_at: None,
+        ..key.clone()
+    };
+    let hash = rules.hash.clone();
+    let changes = vec![Change::RulebookLoaded { hash: hash.clone() }, Change::KeyAdded(key)];
+    input(&Record::Genesis(Genesis { rulebook: hash, changes, ..line.clone() }))
+}
+
+fn start(own: &Recompute<'_>, line: &Event) -> Should {
+    match line.changes.as_slice() {
+        [] => input(&Record::Event(EventKind::Start, line.clone())),
+        [Change::ProgramChanged { version, semantics }]
+            if *version != own.state.program || *semantics != own.state.semantics() =>
+        {
+            let event = events::program_changed(&own.state.program, version, *semantics, line.timestamp);
+            input(&Record::Event(EventKind::Start, event))
+        }
+        _ => Should::NotBe(
+            "a `start` line tells of another version of the program, or changes nothing".to_owned(),
+        ),
+    }
+}
+
+fn stop(own: &Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
+    let earlier = &own.state.dead_man.unheard_ms;
+    let is_news = |change: &Change| match change {
+        Change::DeadMan(dead_man::Change::Unheard { principal, ms }) => {
+            earlier.get(principal).copied().unwrap_or(0) != *ms
+                && dead_man::awaited(&own.state, rules).any(|agent| agent == principal)
+        }
+        _ => false,
+    };
+    if line.changes.iter().all(is_news) {
+        input(&Record::Event(EventKind::Stop, line.clone()))
+    } else {
+        Should::NotBe("a `stop` line says only how long awaited agents were not heard of".to_owned())
+    }
+}
+
+fn rulebook(own: &Recompute<'_>, line: &Event) -> Should {
+    let now = &own.state.rulebook;
+    match line.changes.as_slice() {
+        [Change::RulebookLoaded { hash }] if *hash != now.hash || now.fault.is_some() => {
+            input(&Record::Event(EventKind::Rulebook, events::rulebook_loaded(hash, None, line.timestamp)))
+        }
+        [Change::RulebookFaulted { fault }] if now.fault.as_ref() != Some(fault) => {
+            input(&Record::Event(EventKind::Rulebook, events::rulebook_faulted(fault, line.timestamp)))
+        }
+        _ => {
+            Should::NotBe("a `rulebook` line says that another one is in force, or cannot be used".to_owned())
+        }
+    }
+}
+
+fn clock_step(own: &Recompute<'_>, line: &Event) -> Should {
+    let clock = &own.state.clock;
+    match (line.changes.as_slice(), clock.last) {
+        ([Change::ClockFaulted(fault)], Some(last)) if clock.fault.is_none() && !clock.accepted => {
+            input(&Record::Event(EventKind::ClockStep, events::clock_step(last, fault.to)))
+        }
+        _ => Should::NotBe("a `clock_step` line says where a clock that was believed has gone".to_owned()),
+    }
+}
+
+fn tick(own: &mut Recompute<'_>, line: &Event, rules: &Rulebook) -> Should {
+    let now = line.timestamp;
+    if line.note == events::OWED {
+        let event = Event {
+            timestamp: now,
+            note: events::OWED.to_owned(),
+            changes: outbox::owed(&own.state.book, now),
+        };
+        return be(&Record::Event(EventKind::Tick, event), Class::Recomputed, "tick");
+    }
+    let note = events::NEW_DAY.to_owned();
+    let parts = events::new_day(&own.state, rules, now);
+    first_part(own, EventKind::Tick, note, parts, now)
+}
+
+/// Expects the first part that is not empty, and queues the others.
+fn first_part(
+    own: &mut Recompute<'_>,
+    kind: EventKind,
+    note: String,
+    parts: Vec<Vec<Change>>,
+    now: Time,
+) -> Should {
+    let parts = parts.into_iter().map(|changes| Expected::Part { kind, note: note.clone(), changes });
+    own.expected.extend(parts);
+    match own.next_expected(Some(now)) {
+        Some(Expected::Part { changes, note, .. }) => {
+            let made = Record::Event(kind, Event { timestamp: now, note, changes });
+            be(&made, Class::Recomputed, kind.name())
+        }
+        _ => Should::NotBe("there was nothing to do".to_owned()),
+    }
+}
+
+fn dead_man_line(own: &mut Recompute<'_>, item: &Item, line: &Event, rules: &Rulebook) -> Should {
+    let now = line.timestamp;
+    let tripped = line.changes.iter().find_map(|change| match change {
+        Change::DeadMan(dead_man::Change::Tripped { principal, tripped }) => {
+            Some((principal.clone(), tripped.unheard_ms))
+        }
+        _ => None,
+    });
+    if let Some((agent, unheard_ms)) = tripped {
+        if !dead_man::awaited(&own.state, rules).any(|other| *other == agent) {
+            return Should::NotBe(format!("nobody waits for `{agent}`"));
+        }
+        let (note, parts) = events::trip(&own.state, rules, &agent, unheard_ms, now);
+        return first_part(own, EventKind::DeadMan, note, parts, now);
+    }
+    match dead_man::liquidate(&own.state, rules, item.seq, now) {
+        Some(changes) => {
+            let changes = outbox::of_line(&own.state.book, changes, now);
+            let event = Event { timestamp: now, note: events::LIQUIDATED.to_owned(), changes };
+            be(&Record::Event(EventKind::DeadMan, event), Class::Recomputed, "dead_man")
+        }
+        None => Should::NotBe("the switch trips for nobody, and closes no position".to_owned()),
+    }
+}
+
+fn proposal(
+    own: &mut Recompute<'_>,
+    item: &Item,
+    line: &Event,
+    rules: &Arc<Rulebook>,
+) -> Result<Should, HomeError> {
+    let no = |why: &str| Ok(Should::NotBe(why.to_owned()));
+    let (Known::Proposal(Some(Step::Pended { proposed, .. })), [Change::Proposal(step)]) =
+        (&item.known, line.changes.as_slice())
+    else {
+        return no("a `proposal` line is a step of a proposal that waits");
+    };
+    let id = proposed.proposal_id;
+    let Some(waits) = own.state.proposals.pending.get(&id) else {
+        return no("the proposal does not wait");
+    };
+    // The line says whose signature it was; if the proposal only waits again, nobody is named.
+    let by = match step {
+        Step::Applied { by: by @ Approver::Signature { .. }, .. } => by.clone(),
+        Step::Pended { .. } => Approver::Proof,
+        _ => return no("a `proposal` line is about a signature"),
+    };
+    if own.state.rulebook.fault.is_some() {
+        return no("nothing is applied while the rule files cannot be used");
+    }
+    let event = match approve(rules, proposed, by.clone(), waits.file_sha256.clone()) {
+        Ok(made) => events::approved(id, made, &by, line.timestamp),
+        Err(why) => return Ok(Should::NotBe(why.message)),
+    };
+    own.expect_applied(rules, &event.changes, line.timestamp)?;
+    Ok(be(&Record::Event(EventKind::Proposal, event), Class::Recomputed, "proposal"))
+}
+
+/// Recomputes the decision on a case that was due.
+fn council_line(own: &Recompute<'_>, item: &Item, line: &CaseDecision, rules: &Rulebook) -> Should {
+    let Known::Case { docket: Some(docket), said: Some(said), due } = &item.known else {
+        return Should::NotBe("there is no such case".to_owned());
+    };
+    let now = line.timestamp;
+    if docket.closed.is_some() || due.as_ref() != Some(&docket.case.id) || own.state.clock.fault.is_some() {
+        return Should::NotBe("this case is not the one that is due".to_owned());
+    }
+    let is_full = council::waits_for(rules, docket).is_empty();
+    let closed_by = if is_full && now < docket.case.deadline { ClosedBy::Seats } else { ClosedBy::Deadline };
+    match closing(rules, docket, said, now, closed_by) {
+        Ok(_) if !item.lost.is_empty() => Should::Unknown(BLOB_LOST.into()),
+        Ok(body) => Should::Be { body, class: Class::Recomputed, what: "council".into() },
+        Err(why) => Should::NotBe(why),
+    }
+}
+
+fn closing(
+    rules: &Rulebook,
+    docket: &Docket,
+    said: &Said,
+    now: Time,
+    closed_by: ClosedBy,
+) -> Result<String, String> {
+    let closing = council::close(rules, docket, said, now, closed_by).map_err(|refusal| refusal.message)?;
+    Record::Council(Box::new(closing.line)).body()
+}
+
+/// Recomputes the answer of a role's command, and queues the decision that it may bring about.
+fn role(own: &mut Recompute<'_>, item: &Item, line: &Input, rules: &Rulebook) -> Result<Should, HomeError> {
+    let Known::Role { docket: Some(docket), said, no_more_cases } = &item.known else {
+        return Ok(Should::NotBe("there is no such case".to_owned()));
+    };
+    let now = line.timestamp;
+    if line.payload_blob.is_some() && item.payload.is_none() {
+        return Ok(Should::Unknown(BLOB_LOST.into()));
+    }
+    let answer = RoleAnswer {
+        case: line.request_id.clone(),
+        role: line.role.clone(),
+        note: line.note.clone(),
+        output: item.payload.as_ref().map(|text| text.as_bytes().to_vec()),
+    };
+    let Heard { mut input, verdict, .. } = council::hear(rules, docket, &answer, now);
+    // If the output was no verdict, or came late, the line has only its note.
+    if item.payload.is_none() {
+        input.note.clone_from(&line.note);
+    }
+    let steps = input.changes.iter().filter_map(|change| match change {
+        Change::Council(step) => Some(step),
+        _ => None,
+    });
+    let after = docket.clone().after(item.seq, steps);
+    let is_full = !input.changes.is_empty() && council::waits_for(rules, &after).is_empty();
+    if is_full && *no_more_cases {
+        input.changes.push(Change::Council(case::Change::CaseFull { case: line.request_id.clone() }));
+    } else if is_full && let Some(said) = said {
+        let mut said = said.clone();
+        said.verdicts.extend(verdict.map(|verdict| (item.seq, verdict)));
+        match closing(rules, &after, &said, now, ClosedBy::Seats) {
+            Ok(body) => own.expected.push_back(Expected::Line { kind: "council", body, what: "council" }),
+            Err(why) => return Ok(Should::NotBe(why)),
+        }
+    }
+    Ok(be(&Record::Input(input), Class::Record, "input"))
+}
+
+/// Recomputes the answer of a command to admission.
+fn admission(item: &Item, line: &AdmissionInput, rules: &Rulebook) -> Should {
+    if line.payload_blob.is_some() && item.payload.is_none() {
+        return Should::Unknown(BLOB_LOST.into());
+    }
+    let now = line.timestamp;
+    let output = item.payload.as_ref().map(|text| text.as_bytes().to_vec());
+    let answer = CommandAnswer { note: line.note.clone(), output };
+    let made = match &line.about {
+        AskedFor::Lineage { .. } => {
+            let reads = |text: &String| serde_json::from_str::<lineage::Reported>(text).is_ok();
+            if !line.changes.is_empty() || item.payload.as_ref().is_some_and(|text| !reads(text)) {
+                return Should::NotBe("what was said of a lineage is counts, and changes nothing".to_owned());
+            }
+            AdmissionInput { rulebook: rules.hash.clone(), ..line.clone() }
+        }
+        AskedFor::Policy { domain, .. } => {
+            let policy = rules.admission.iter().find(|(name, _)| name.to_string() == *domain);
+            let [Change::Admission(lineage::Change::PolicyDelivered { delivered: recorded, .. })] =
+                line.changes.as_slice()
+            else {
+                return Should::NotBe("what was said of a policy delivers it, or says why not".to_owned());
+            };
+            let Some((domain, policy)) = policy.filter(|(_, policy)| policy.profile.policy_command.is_some())
+            else {
+                return Should::NotBe(format!("no policy asks a command about {domain}"));
+            };
+            let mut heard = elsewhere::hear_policy(rules, domain, policy, &answer, now).input;
+            // If the output was no profile, the line has only its note and the digest of the
+            // output.
+            if item.payload.is_none()
+                && let [Change::Admission(lineage::Change::PolicyDelivered { delivered, .. })] =
+                    heard.changes.as_mut_slice()
+            {
+                let digest = recorded.sha256.as_str();
+                let is_digest = unhex(digest).is_some_and(|bytes| bytes.len() == 32);
+                delivered.sha256 = if is_digest { digest.to_owned() } else { sha256_hex(b"") };
+            }
+            heard
+        }
+    };
+    be(&Record::AdmissionInput(Box::new(made)), Class::Record, "input")
+}

@@ -1,0 +1,294 @@
+//! `rules/admission/<tenant>/<surface>/<profile>.yaml`: what may be admitted in a domain. Without a
+//! file, nothing is admitted.
+
+use std::num::{NonZeroU32, NonZeroU64};
+
+use serde::{Deserialize, Serialize};
+
+use super::command::CommandRule;
+use super::rulebook::RulebookError;
+use super::yaml;
+use spoolgate_wire::admission::Domain;
+use spoolgate_wire::ids::{Capability, DomainPart};
+use spoolgate_wire::signing::sha256_hex;
+
+/// Longest ancestor window. Each of its tasks is looked up, so it is bounded.
+pub const WINDOW_MAX: u32 = 64;
+/// Largest `roots_per_hour`. The gate remembers when each root was opened, so it is bounded.
+pub const ROOTS_PER_HOUR_MAX: u32 = 10_000;
+/// Longest text of `policy_version`, bytes.
+const VERSION_BYTES_MAX: usize = 128;
+/// Longest time that a delivered policy may be kept, seconds.
+const CACHE_TTL_S_MAX: u32 = 86_400;
+/// Most entries of a list in a profile.
+const LIST_MAX: usize = 10_000;
+/// How long a delivered profile is kept if the file does not say, seconds; the
+/// specification's default.
+pub const CACHE_TTL_S: u32 = 300;
+
+/// Limits of one domain; the names are those of SPEC-IG-0000. Absent members do not limit anything;
+/// depth is always limited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// Version that receipts name.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::short::<VERSION_BYTES_MAX>")]
+    pub policy_version: Option<String>,
+    /// Tasks of this depth or more are denied; roots have depth 0.
+    pub max_spawn_depth: NonZeroU32,
+    /// Most tasks below a root.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::count::<0>")]
+    pub max_total_descendants: Option<u64>,
+    /// Most tasks of one capability in a tree, including the root's.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
+    pub max_repeats_per_capability: Option<NonZeroU64>,
+    /// How often a capability may occur among the nearest ancestors.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
+    pub max_repeats_in_ancestor_window: Option<NonZeroU64>,
+    /// How many of the nearest ancestors are looked at.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, WINDOW_MAX>")]
+    pub ancestor_window_size: Option<NonZeroU32>,
+    /// Tasks that may be admitted in a tree, including the root. The budget is set when the
+    /// root is opened.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::count::<1>")]
+    pub recursion_budget: Option<NonZeroU64>,
+    /// The only capabilities that are admitted; if empty, none.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Capability>", length(max = LIST_MAX))]
+    pub capability_allowlist: Option<Vec<Capability>>,
+    /// Capabilities that are never admitted.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<Capability>", length(max = LIST_MAX))]
+    pub capability_denylist: Option<Vec<Capability>>,
+    /// The only targets that a payload may name; if empty, none.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Vec<String>", length(max = LIST_MAX))]
+    pub allowed_targets: Option<Vec<String>>,
+    /// Whether anything other than leases is admitted.
+    #[serde(default = "yes")]
+    pub can_spawn: bool,
+    /// Largest artifact, bytes.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::count::<0>")]
+    pub max_artifact_size_bytes: Option<u64>,
+    /// A program that delivers a second profile. Both profiles apply, so it can only be stricter.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandRule")]
+    pub policy_command: Option<CommandRule>,
+    /// How long the delivered profile is kept, seconds.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, CACHE_TTL_S_MAX>")]
+    pub cache_ttl_seconds: Option<NonZeroU32>,
+    /// A program that knows more about a task's lineage than the ledger. The higher count applies.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "CommandRule")]
+    pub lineage_command: Option<CommandRule>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// The policy of one domain, with the hash of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Its limits.
+    pub profile: Profile,
+    /// SHA-256 of the file's bytes, hex.
+    pub sha256: String,
+}
+
+/// What a principal may have admitted.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Domains that it may speak for. The first is used for causality that a request carries
+    /// beside its payload.
+    #[schemars(length(min = 1))]
+    pub domains: Vec<Domain>,
+    /// Roots that it may open within any hour; if absent, none.
+    #[serde(default, deserialize_with = "yaml::present", skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, ROOTS_PER_HOUR_MAX>")]
+    pub roots_per_hour: Option<NonZeroU32>,
+    /// Whether every request that admission can refuse must carry causality.
+    #[serde(default)]
+    pub required: bool,
+}
+
+impl Grant {
+    /// Checks the members.
+    ///
+    /// # Errors
+    /// Returns a message that names the wrong member.
+    pub fn check(&self) -> Result<(), String> {
+        if self.domains.is_empty() {
+            return Err("`admission` names no domain".to_owned());
+        }
+        match self.roots_per_hour {
+            Some(roots) if roots.get() > ROOTS_PER_HOUR_MAX => {
+                Err(format!("`roots_per_hour` is {roots}; it must be at most {ROOTS_PER_HOUR_MAX}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Returns the domain of a policy file by its path, or `None` if the path is not below
+/// `rules/admission`.
+///
+/// # Errors
+/// Returns [`RulebookError`] for a path below `rules/admission` that does not name a domain.
+pub fn domain_of(path: &str) -> Option<Result<Domain, RulebookError>> {
+    let below = path.strip_prefix("rules/admission/")?;
+    let named = |what: &str| RulebookError::new(path, None, what);
+    let parts: Vec<&str> = below.split('/').collect();
+    let [tenant, surface, file] = parts.as_slice() else {
+        return Some(Err(named("a policy is rules/admission/<tenant>/<surface>/<profile>.yaml")));
+    };
+    let profile = file.strip_suffix(".yaml").unwrap_or(file);
+    let part = |text: &str| DomainPart::parse(text).map_err(|error| named(&error.to_string()));
+    let domain = || Ok(Domain { tenant: part(tenant)?, surface: part(surface)?, profile: part(profile)? });
+    Some(domain())
+}
+
+impl Policy {
+    /// Reads a policy file.
+    ///
+    /// # Errors
+    /// Returns [`RulebookError`] for unknown keys and limits that make no sense.
+    pub fn read(path: &str, text: &str) -> Result<Policy, RulebookError> {
+        let profile: Profile = yaml::read(path, text)?;
+        profile.check().map_err(|what| RulebookError::new(path, None, what))?;
+        Ok(Policy { profile, sha256: sha256_hex(text.as_bytes()) })
+    }
+}
+
+impl Profile {
+    /// Parses the output of a policy command: YAML or JSON with the keys of a policy file, except
+    /// the keys about commands.
+    ///
+    /// # Errors
+    /// Returns a message that says what is wrong.
+    pub fn delivered(text: &str) -> Result<Profile, String> {
+        let profile: Profile = yaml::read("policy_command", text).map_err(|error| error.to_string())?;
+        profile.check()?;
+        if profile.policy_command.is_some()
+            || profile.cache_ttl_seconds.is_some()
+            || profile.lineage_command.is_some()
+        {
+            return Err("a delivered profile may not name commands".to_owned());
+        }
+        Ok(profile)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        if self.policy_version.as_ref().is_some_and(|text| text.len() > VERSION_BYTES_MAX) {
+            return Err(format!("`policy_version` is longer than {VERSION_BYTES_MAX} bytes"));
+        }
+        if self.max_repeats_in_ancestor_window.is_some() != self.ancestor_window_size.is_some() {
+            return Err(
+                "`max_repeats_in_ancestor_window` and `ancestor_window_size` need each other".to_owned()
+            );
+        }
+        if let Some(size) = self.ancestor_window_size.filter(|size| size.get() > WINDOW_MAX) {
+            return Err(format!("`ancestor_window_size` is {size}; it must be at most {WINDOW_MAX}"));
+        }
+        // Numbers in the ledger are signed 64-bit integers.
+        let numbers = [
+            ("max_total_descendants", self.max_total_descendants),
+            ("max_repeats_per_capability", self.max_repeats_per_capability.map(NonZeroU64::get)),
+            ("max_repeats_in_ancestor_window", self.max_repeats_in_ancestor_window.map(NonZeroU64::get)),
+            ("recursion_budget", self.recursion_budget.map(NonZeroU64::get)),
+            ("max_artifact_size_bytes", self.max_artifact_size_bytes),
+        ];
+        if let Some((name, _)) = numbers.iter().find(|(_, n)| n.is_some_and(|n| i64::try_from(n).is_err())) {
+            return Err(format!("`{name}` is larger than {}", i64::MAX));
+        }
+        let lists = [
+            ("capability_allowlist", self.capability_allowlist.as_ref().map(Vec::len)),
+            ("capability_denylist", self.capability_denylist.as_ref().map(Vec::len)),
+            ("allowed_targets", self.allowed_targets.as_ref().map(Vec::len)),
+        ];
+        if let Some((name, _)) = lists.iter().find(|(_, length)| length.is_some_and(|n| n > LIST_MAX)) {
+            return Err(format!("`{name}` has more than {LIST_MAX} entries"));
+        }
+        for command in [&self.policy_command, &self.lineage_command].into_iter().flatten() {
+            command.check()?;
+        }
+        match self.cache_ttl_seconds {
+            Some(_) if self.policy_command.is_none() => {
+                Err("`cache_ttl_seconds` is for the answer of a `policy_command`".to_owned())
+            }
+            Some(ttl) if ttl.get() > CACHE_TTL_S_MAX => {
+                Err(format!("`cache_ttl_seconds` is {ttl}; it must be at most {CACHE_TTL_S_MAX}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error_of(text: &str) -> String {
+        Policy::read("rules/admission/t/s/p.yaml", text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_no_policy_may_say() {
+        for (text, expect) in [
+            ("max_total_descendants: 3\n", "missing field `max_spawn_depth`"),
+            ("max_spawn_depth: 0\n", "expected a nonzero"),
+            ("max_spawn_depth: -1\n", "max_spawn_depth"),
+            ("max_spawn_depth: 3\nmax_total_descendants:\n", "max_total_descendants"),
+            ("max_spawn_depth: 3\ncapability_allowlist: ~\n", "capability_allowlist"),
+            ("max_spawn_depth: 3.5\n", "max_spawn_depth"),
+            ("max_spawn_depth: 3\nmax_spawn_deph: 2\n", "unknown field `max_spawn_deph`"),
+            ("max_spawn_depth: 3\nmax_spawn_depth: 4\n", "duplicate"),
+            ("max_spawn_depth: 3\nforward_targets: [a]\n", "unknown field `forward_targets`"),
+            ("max_spawn_depth: 3\nancestor_window_size: 3\n", "need each other"),
+            ("max_spawn_depth: 3\nmax_repeats_in_ancestor_window: 3\n", "need each other"),
+            (
+                "max_spawn_depth: 3\nancestor_window_size: 65\nmax_repeats_in_ancestor_window: 1\n",
+                "at most 64",
+            ),
+            ("max_spawn_depth: 3\nrecursion_budget: 0\n", "expected a nonzero"),
+            ("max_spawn_depth: 3\nmax_repeats_per_capability: 0\n", "expected a nonzero"),
+            ("max_spawn_depth: 3\nrecursion_budget: 9223372036854775808\n", "larger than"),
+            ("max_spawn_depth: 3\ncapability_denylist: ['a b']\n", "not a capability"),
+            ("max_spawn_depth: 3\ncache_ttl_seconds: 3\n", "is for the answer of a `policy_command`"),
+            (
+                "max_spawn_depth: 3\nlineage_command: {program: '', time_limit_s: 1, output_bytes_max: 9}\n",
+                "`program` is empty",
+            ),
+        ] {
+            let error = error_of(text);
+            assert!(error.contains(expect), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_delivered_profile_names_no_commands() {
+        assert!(Profile::delivered("{\"max_spawn_depth\": 3}").is_ok());
+        let text =
+            "max_spawn_depth: 3\nlineage_command: {program: x, time_limit_s: 1, output_bytes_max: 9}\n";
+        assert!(Profile::delivered(text).unwrap_err().contains("may not name commands"));
+    }
+
+    #[test]
+    fn a_path_names_its_domain() {
+        let domain = domain_of("rules/admission/tenant-123/api/default.yaml").unwrap().unwrap();
+        assert_eq!(domain.to_string(), "tenant-123/api/default");
+        for path in ["rules/admission/a.yaml", "rules/admission/a/b.yaml", "rules/admission/a/b/c/d.yaml"] {
+            assert!(domain_of(path).unwrap().is_err(), "{path}");
+        }
+        assert!(domain_of("rules/safety.yaml").is_none());
+    }
+}

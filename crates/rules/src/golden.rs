@@ -1,0 +1,567 @@
+//! Golden cases: facts with the expected effect of the rules. They are in `rules/tests`, which is
+//! not part of the rulebook.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::hours::Minute;
+use super::lint::line_from;
+use super::rule::field::{self, Kind, Missing, RULED_ACTIONS};
+use super::rule::file::{Operand, Scalar, line_of_long_number};
+use super::rule::ruleset::missing;
+use super::rule::{
+    Around, Entries, Fact, Field, Guard, Program, Reading, RuleSet, RuleStatus, Then, Truth, Value,
+};
+use super::rulebook::RulebookError;
+use super::yaml;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{Principal, RuleId};
+use spoolgate_wire::time::Time;
+
+/// The expected outcome of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Expect {
+    /// No rule acts.
+    Accept,
+    /// It is accepted, with a warning.
+    Warn,
+    /// It is held.
+    Hold,
+    /// It is refused.
+    Reject,
+}
+
+/// `rules/tests/<name>.yaml`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CaseFile {
+    /// Facts of every case that does not give them itself and whose action has them.
+    #[serde(default)]
+    pub facts: BTreeMap<String, Operand>,
+    /// The cases.
+    pub cases: Vec<Case>,
+}
+
+/// One case.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    /// What it shows; unique within the file.
+    #[schemars(schema_with = "spoolgate_wire::schema::said_at_length")]
+    pub name: String,
+    /// The action of the request.
+    #[schemars(schema_with = "action_schema")]
+    pub action: String,
+    /// The instant, which gives the facts `time.*` and decides which entries of sets have expired.
+    /// If absent, no entry has expired.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Time")]
+    pub at: Option<Time>,
+    /// The sender; gives `request.source`.
+    #[serde(default, rename = "as", deserialize_with = "yaml::present")]
+    #[schemars(with = "Principal")]
+    pub source: Option<Principal>,
+    /// The payload; gives the facts that depend only on the request.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(schema_with = "spoolgate_wire::schema::any")]
+    pub request: Option<serde_json::Value>,
+    /// Facts, named as in conditions, such as `history.count(3600s)` or `first_seen(order.symbol)`.
+    #[serde(default)]
+    pub facts: BTreeMap<String, Operand>,
+    /// Fields that the request leaves out.
+    #[serde(default)]
+    pub absent: Vec<String>,
+    /// Fields that are not known.
+    #[serde(default)]
+    pub unknown: Vec<String>,
+    /// What the active rules do.
+    pub expect: Expect,
+    /// All active rules that act.
+    #[schemars(extend("uniqueItems" = true))]
+    pub rules: Vec<RuleId>,
+    /// All rules in status `shadow` that would act; if absent, they are not checked.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Vec<RuleId>")]
+    pub shadow: Option<Vec<RuleId>>,
+}
+
+/// The result of a case.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Tried {
+    /// File of the case, below a home.
+    pub file: String,
+    /// Its line, from 1.
+    pub line: Option<usize>,
+    /// The name of the case.
+    pub name: String,
+    /// The outcome that the case expects.
+    pub expect: Expect,
+    /// What the active rules do.
+    pub got: Expect,
+    /// Active rules that act.
+    pub rules: Vec<RuleId>,
+    /// Differences from what the case expects; empty if it passes.
+    pub faults: Vec<String>,
+}
+
+/// How often a rule acted or not, and how often each of its conditions held or not, over all cases.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Covered {
+    /// Cases in which it acts, or would act if it were active.
+    pub acts: u32,
+    /// Cases in which it does not act.
+    pub lets_pass: u32,
+    /// Coverage of each condition, in the order of the file.
+    pub conditions: Vec<ConditionCovered>,
+}
+
+/// How often a condition held or not. Unknown counts as neither.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ConditionCovered {
+    /// The condition.
+    pub condition: String,
+    /// Cases in which it holds.
+    pub held: u32,
+    /// Cases in which it does not.
+    pub did_not: u32,
+}
+
+/// The results of all cases of a rulebook.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Every case.
+    pub tried: Vec<Tried>,
+    /// Coverage of every rule that is evaluated.
+    pub coverage: BTreeMap<RuleId, Covered>,
+}
+
+/// Computes the facts that a request itself gives, in the order of the readings; `None` for a fact
+/// that it does not give.
+pub type Computed<'a> = &'a dyn Fn(&Case, &[Reading]) -> Result<Vec<Option<Fact<'static>>>, String>;
+
+fn action_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({"type": "string", "enum": RULED_ACTIONS})
+}
+
+impl Expect {
+    fn of(then: Option<Then>) -> Expect {
+        match then {
+            None => Expect::Accept,
+            Some(Then::Warn) => Expect::Warn,
+            Some(Then::Hold) => Expect::Hold,
+            Some(Then::Reject) => Expect::Reject,
+        }
+    }
+
+    /// Returns the name in case files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Expect::Accept => "accept",
+            Expect::Warn => "warn",
+            Expect::Hold => "hold",
+            Expect::Reject => "reject",
+        }
+    }
+}
+
+impl fmt::Display for Expect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Covered {
+    /// Returns how many outcomes were seen, and how many there are.
+    pub fn seen(&self) -> (u32, u32) {
+        let mut seen = vec![self.acts > 0];
+        if !self.conditions.is_empty() {
+            seen.push(self.lets_pass > 0);
+        }
+        seen.extend(self.conditions.iter().flat_map(|each| [each.held > 0, each.did_not > 0]));
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        (count(seen.iter().filter(|seen| **seen).count()), count(seen.len()))
+    }
+}
+
+impl Report {
+    /// Returns the share of outcomes of rules and conditions that were seen, in whole percent.
+    pub fn percent(&self) -> u32 {
+        let (seen, all) = self
+            .coverage
+            .values()
+            .map(Covered::seen)
+            .fold((0_u32, 0_u32), |(seen, all), (a, b)| (seen.saturating_add(a), all.saturating_add(b)));
+        seen.saturating_mul(100).checked_div(all).unwrap_or(100)
+    }
+}
+
+/// Parses a file of cases.
+///
+/// # Errors
+/// Returns every [`RulebookError`], not only the first.
+pub fn read(path: &str, text: &str) -> Result<CaseFile, Vec<RulebookError>> {
+    if let Some(line) = line_of_long_number(text) {
+        let message = "a bare number of too many digits; put it in quotes, so that none is lost";
+        return Err(vec![RulebookError::new(path, Some(line), message)]);
+    }
+    let file: CaseFile = yaml::read(path, text).map_err(|fault| vec![fault])?;
+    let mut faults = Vec::new();
+    let is_field = |name: &str| {
+        field::find(name.strip_suffix("[]").unwrap_or(name))
+            .is_some_and(|it| it.is_many == name.ends_with("[]"))
+    };
+    for name in file.facts.keys().filter(|name| !is_field(name)) {
+        let message =
+            format!("fact `{name}` of the file: there is no such field; `spoolgate rules fields` lists them");
+        faults.push(RulebookError::new(path, line_from(text, name, 0).0, message));
+    }
+    let mut names = BTreeSet::new();
+    for (case, line) in file.cases.iter().zip(lines(text, &file)) {
+        let mut fail =
+            |what: String| faults.push(RulebookError::new(path, line, format!("`{}`: {what}", case.name)));
+        if case.name.trim().is_empty() {
+            fail("a case has a name".to_owned());
+        } else if !names.insert(case.name.as_str()) {
+            fail("a case of this name stands above".to_owned());
+        }
+        if !RULED_ACTIONS.contains(&case.action.as_str()) {
+            fail(format!("rules do not apply to `{}`, but to {}", case.action, RULED_ACTIONS.join(", ")));
+        }
+        let acting: BTreeSet<&RuleId> = case.rules.iter().collect();
+        if acting.len() != case.rules.len() {
+            fail("`rules` names a rule twice".to_owned());
+        }
+        if case.rules.is_empty() != (case.expect == Expect::Accept) {
+            fail("`expect: accept` goes with `rules: []`, and no other does".to_owned());
+        }
+    }
+    if faults.is_empty() { Ok(file) } else { Err(faults) }
+}
+
+/// Returns the line of each case, from 1.
+pub fn lines(text: &str, file: &CaseFile) -> Vec<Option<usize>> {
+    let mut from = 0;
+    let each = file.cases.iter().map(|case| {
+        let (line, after) = line_from(text, &case.name, from);
+        from = after;
+        line
+    });
+    each.collect()
+}
+
+/// Returns empty coverage for every rule that is evaluated.
+pub fn nothing_seen(rules: &RuleSet) -> BTreeMap<RuleId, Covered> {
+    let evaluated = rules
+        .rules
+        .values()
+        .filter(|rule| matches!(rule.file.status, RuleStatus::Active | RuleStatus::Shadow));
+    let covered = evaluated.map(|rule| {
+        let conditions = rule.file.when.iter().map(|written| ConditionCovered {
+            condition: written.to_string(),
+            ..ConditionCovered::default()
+        });
+        (rule.file.id.clone(), Covered { conditions: conditions.collect(), ..Covered::default() })
+    });
+    covered.collect()
+}
+
+/// Runs the cases of a file and counts coverage.
+pub fn try_file(
+    rules: &RuleSet,
+    (path, text): (&str, &str),
+    file: &CaseFile,
+    computed: Computed<'_>,
+    report: &mut Report,
+) {
+    for (case, line) in file.cases.iter().zip(lines(text, file)) {
+        let none = Program::default();
+        let program = rules.programs.get(&case.action).unwrap_or(&none);
+        let mut tried = Tried {
+            file: path.to_owned(),
+            line,
+            name: case.name.clone(),
+            expect: case.expect,
+            got: Expect::Accept,
+            rules: Vec::new(),
+            faults: Vec::new(),
+        };
+        match stated(&file.facts, case, program, computed) {
+            Err(faults) => tried.faults = faults,
+            Ok(facts) => judge(rules, program, case, &facts, &mut tried, &mut report.coverage),
+        }
+        report.tried.push(tried);
+    }
+}
+
+fn judge(
+    rules: &RuleSet,
+    program: &Program,
+    case: &Case,
+    stated: &[Option<Fact<'static>>],
+    tried: &mut Tried,
+    coverage: &mut BTreeMap<RuleId, Covered>,
+) {
+    let entries = Entries::default();
+    let beginning = Time::from_ms(0).ok();
+    let Some(now) = case.at.or(beginning) else { return };
+    let around = Around { now, entries: &entries, task: None };
+    let facts: Vec<Fact<'static>> = stated
+        .iter()
+        .map(|fact| fact.clone().unwrap_or(Fact::Unknown("the case does not give it".into())))
+        .collect();
+    let mut shadow = Vec::new();
+    let mut then = None;
+    for guard in &program.guards {
+        let truth = guard.truth(&facts, &around);
+        see(guard, &facts, &around, truth, coverage);
+        if truth == Truth::False {
+            continue;
+        }
+        let not_given = guard.conditions.iter().map(|condition| condition.slot);
+        let not_given: BTreeSet<usize> =
+            not_given.filter(|slot| stated.get(*slot).is_some_and(Option::is_none)).collect();
+        let is_looked_at = guard.status == RuleStatus::Active || case.shadow.is_some();
+        for reading in
+            not_given.into_iter().filter(|_| is_looked_at).filter_map(|slot| program.readings.get(slot))
+        {
+            let name = name_of(reading);
+            tried.faults.push(format!("rule `{}` reads `{name}`, which the case does not give", guard.id));
+        }
+        if guard.status == RuleStatus::Active {
+            then = then.max(Some(guard.then));
+            tried.rules.push(guard.id.clone());
+        } else {
+            shadow.push(guard.id.clone());
+        }
+    }
+    tried.got = Expect::of(then);
+    if !tried.faults.is_empty() {
+        return;
+    }
+    if tried.got != case.expect {
+        tried.faults.push(format!("expected {}, is {}", case.expect, tried.got));
+    }
+    let wants =
+        [(&case.rules, &tried.rules, ""), (case.shadow.as_ref().unwrap_or(&shadow), &shadow, " in shadow")];
+    for (wanted, acting, how) in wants {
+        for id in wanted.iter().filter(|id| !acting.contains(id)) {
+            let why = match rules.rules.get(id) {
+                None => "there is no such rule".to_owned(),
+                Some(rule) => why_not(program, rule.file.status, id, &facts, &around),
+            };
+            tried.faults.push(format!("rule `{id}` does not act{how}: {why}"));
+        }
+        for id in acting.iter().filter(|id| !wanted.contains(id)) {
+            tried.faults.push(format!("rule `{id}` acts{how} and is not named"));
+        }
+    }
+}
+
+fn why_not(
+    program: &Program,
+    status: RuleStatus,
+    id: &RuleId,
+    facts: &[Fact<'static>],
+    around: &Around<'_>,
+) -> String {
+    let Some(guard) = program.guards.iter().find(|guard| guard.id == *id) else {
+        return "it does not apply to this action, or is suspended".to_owned();
+    };
+    let of = |slot: usize| facts.get(slot);
+    let failed = guard.conditions.iter().find(|condition| {
+        of(condition.slot).is_some_and(|fact| condition.test.of(fact, around) == Truth::False)
+    });
+    match failed.and_then(|condition| Some((program.readings.get(condition.slot)?, of(condition.slot)?))) {
+        Some((reading, fact)) => format!("`{}` is {}", name_of(reading), show(reading, fact)),
+        None => match status {
+            RuleStatus::Active => "it is in force, not in shadow".to_owned(),
+            _ => "it is in shadow".to_owned(),
+        },
+    }
+}
+
+fn see(
+    guard: &Guard,
+    facts: &[Fact<'static>],
+    around: &Around<'_>,
+    truth: Truth,
+    coverage: &mut BTreeMap<RuleId, Covered>,
+) {
+    let Some(covered) = coverage.get_mut(&guard.id) else { return };
+    let count = |counter: &mut u32| *counter = counter.saturating_add(1);
+    count(if truth == Truth::False { &mut covered.lets_pass } else { &mut covered.acts });
+    // The conditions of the rule's scope come before its own.
+    let scope = guard.conditions.len().saturating_sub(covered.conditions.len());
+    for (condition, covered) in guard.conditions.iter().skip(scope).zip(&mut covered.conditions) {
+        match facts.get(condition.slot).map(|fact| condition.test.of(fact, around)) {
+            Some(Truth::True) => count(&mut covered.held),
+            Some(Truth::False) => count(&mut covered.did_not),
+            _ => {}
+        }
+    }
+}
+
+/// Returns the name of a reading as conditions and cases write it.
+pub fn name_of(reading: &Reading) -> String {
+    let brackets = if reading.is_many() { "[]" } else { "" };
+    format!("{reading}{brackets}")
+}
+
+/// Formats a fact for people.
+pub fn show(reading: &Reading, fact: &Fact<'_>) -> String {
+    let one = |value: &Value<'_>| match (reading.kind(), value) {
+        (Kind::TimeOfDay, Value::Number(number)) => time_of_day(*number),
+        (_, Value::Number(number)) => number.normalized().to_string(),
+        (_, Value::Text(text)) => format!("\"{text}\""),
+        (_, Value::Flag(flag)) => flag.to_string(),
+    };
+    match fact {
+        Fact::Known(value) => one(value),
+        Fact::Many(values) => format!("[{}]", values.iter().map(one).collect::<Vec<_>>().join(", ")),
+        Fact::Absent => "left out".to_owned(),
+        Fact::Unknown(why) => format!("not known: {why}"),
+    }
+}
+
+/// Formats minutes since midnight as `HH:MM`.
+pub fn time_of_day(minutes: Amount) -> String {
+    let minutes: Option<u32> = minutes.normalized().to_string().parse().ok();
+    minutes.map_or_else(
+        || "?".to_owned(),
+        |all| format!("{:02}:{:02}", all.checked_div(60).unwrap_or(0), all.checked_rem(60).unwrap_or(0)),
+    )
+}
+
+/// Returns the facts of a case in the order of the program's readings; `None` for a fact that the
+/// case does not give.
+fn stated(
+    usual: &BTreeMap<String, Operand>,
+    case: &Case,
+    program: &Program,
+    computed: Computed<'_>,
+) -> Result<Vec<Option<Fact<'static>>>, Vec<String>> {
+    let mut faults = Vec::new();
+    let mut facts = match computed(case, &program.readings) {
+        Ok(facts) => facts,
+        Err(why) => return Err(vec![why]),
+    };
+    let mut given: BTreeMap<&str, Option<Fact<'static>>> = BTreeMap::new();
+    let lists = [(&case.absent, Fact::Absent), (&case.unknown, Fact::Unknown("the case says so".into()))];
+    for (name, value) in &case.facts {
+        match known(program, case, name).and_then(|reading| Ok((reading, parse(&reading, value)?))) {
+            Ok((_, fact)) => {
+                given.insert(name, Some(fact));
+            }
+            Err(why) => faults.push(format!("fact `{name}`: {why}")),
+        }
+    }
+    for (names, fact) in lists {
+        for name in names {
+            let found = known(program, case, name).and_then(|reading| may_be(&reading, &fact));
+            match found {
+                Err(why) => faults.push(format!("fact `{name}`: {why}")),
+                Ok(()) => {
+                    if given.insert(name, Some(fact.clone())).is_some() {
+                        faults.push(format!("fact `{name}` is given twice"));
+                    }
+                }
+            }
+        }
+    }
+    for (slot, reading) in program.readings.iter().enumerate() {
+        let name = name_of(reading);
+        let Some(fact) = facts.get_mut(slot) else { continue };
+        if !given.contains_key(name.as_str())
+            && fact.is_none()
+            && let Some(value) = usual.get(&name)
+        {
+            match parse(reading, value) {
+                Ok(usual) => *fact = Some(usual),
+                Err(why) => faults.push(format!("fact `{name}` of the file: {why}")),
+            }
+            continue;
+        }
+        match given.remove(name.as_str()) {
+            Some(_) if fact.is_some() => {
+                faults.push(format!("fact `{name}` comes from `request`, `as` or `at`; say it once"));
+            }
+            Some(told) => *fact = told,
+            None if fact.is_none() && missing(reading) == Missing::Absent => *fact = Some(Fact::Absent),
+            None => {}
+        }
+    }
+    if faults.is_empty() { Ok(facts) } else { Err(faults) }
+}
+
+/// Returns the reading of this name: one that a rule uses, or a field that requests of
+/// the action have.
+fn known(program: &Program, case: &Case, name: &str) -> Result<Reading, String> {
+    if let Some(reading) = program.readings.iter().find(|reading| name_of(reading) == name) {
+        return Ok(*reading);
+    }
+    let field = field::find(name.strip_suffix("[]").unwrap_or(name))
+        .filter(|field: &&Field| field.is_many == name.ends_with("[]") && field.is_of(&case.action));
+    field.map(Reading::Field).ok_or_else(|| {
+        format!(
+            "no rule reads it and requests of `{}` have no such field; `spoolgate rules fields` lists them",
+            case.action
+        )
+    })
+}
+
+fn may_be(reading: &Reading, fact: &Fact<'_>) -> Result<(), String> {
+    match (fact, missing(reading)) {
+        (Fact::Absent, Missing::Absent) | (Fact::Unknown(_), Missing::Unknown) => Ok(()),
+        (Fact::Absent, _) => Err("requests cannot leave it out".to_owned()),
+        _ => Err("it is always known".to_owned()),
+    }
+}
+
+fn parse(reading: &Reading, value: &Operand) -> Result<Fact<'static>, String> {
+    let kind = reading.kind();
+    match (value, reading.is_many()) {
+        (Operand::One(value), false) => one(kind, value).map(Fact::Known),
+        (Operand::Many(values), true) => {
+            values.iter().map(|value| one(kind, value)).collect::<Result<_, _>>().map(Fact::Many)
+        }
+        (Operand::One(_), true) => Err("it is an array: write a list".to_owned()),
+        (Operand::Many(_), false) => Err("it is no array: write one value".to_owned()),
+    }
+}
+
+fn one(kind: Kind, value: &Scalar) -> Result<Value<'static>, String> {
+    match (kind, value) {
+        (Kind::TimeOfDay, Scalar::Text(text)) => {
+            let minute = Minute::parse(text).ok_or("a time of day is written as \"21:55\"")?;
+            Ok(Value::Number(Amount::from_i64(i64::from(minute.minutes()))))
+        }
+        (Kind::TimeOfDay, _) => Err("a time of day is written as \"21:55\"".to_owned()),
+        (Kind::Number | Kind::Whole(..), value) => {
+            let number = match value {
+                Scalar::Number(number) => *number,
+                Scalar::Text(text) => Amount::parse_wire(text).map_err(|error| error.to_string())?,
+                Scalar::Flag(_) => return Err("it is a number".to_owned()),
+            };
+            if let Kind::Whole(least, most) = kind {
+                let is_whole = number.is_multiple_of(Amount::ONE) == Some(true);
+                if !is_whole || number < Amount::from_i64(least) || number > Amount::from_i64(most) {
+                    return Err("it is no such whole number".to_owned());
+                }
+            }
+            Ok(Value::Number(number))
+        }
+        (Kind::Flag, Scalar::Flag(flag)) => Ok(Value::Flag(*flag)),
+        (Kind::Flag, _) => Err("it is true or false".to_owned()),
+        (Kind::Word(known), Scalar::Text(text)) => {
+            if !known.is_empty() && !known.contains(&text.as_str()) {
+                return Err(format!("`{text}` is none of {}", known.join(", ")));
+            }
+            Ok(Value::Text(text.clone().into()))
+        }
+        (_, Scalar::Text(text)) => Ok(Value::Text(text.clone().into())),
+        (_, _) => Err("it is a text: put it in quotes".to_owned()),
+    }
+}

@@ -1,0 +1,120 @@
+//! `rules/instruments.yaml`: what may be traded, with exchange filters and fees.
+
+use serde::Deserialize;
+
+use super::yaml;
+use spoolgate_wire::amount::{self, Amount};
+use spoolgate_wire::ids::{Principal, Symbol};
+
+/// Which market rows a value is taken from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum MarketSource {
+    /// Trade bars. Bid and ask are the last close minus and plus `half_spread`.
+    Bars,
+    /// Two-sided quotes.
+    Quotes,
+}
+
+/// Where an instrument's orders go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Venue {
+    /// The paper venue: market rows fill the orders.
+    #[default]
+    Paper,
+    /// A real venue behind a bridge: instructions go out as files, reports come back signed.
+    Outbox,
+}
+
+/// One instrument. Filters follow the exchange filters PRICE_FILTER, LOT_SIZE, NOTIONAL and PERCENT_PRICE.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Instrument {
+    /// Its name in requests.
+    pub symbol: Symbol,
+    /// Account currency per unit and price point; 1 for spot.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
+    pub multiplier: Amount,
+    /// Prices are multiples of this; 0 disables the check.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub tick: Amount,
+    /// Sizes are multiples of this; 0 disables the check.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub lot: Amount,
+    /// Smallest size of an order.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub min_size: Amount,
+    /// Largest size of an order.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
+    pub max_size: Amount,
+    /// Smallest notional of an order, account currency.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub min_notional: Amount,
+    /// Smallest distance of a protective stop from the worst entry, in ticks.
+    pub min_stop_ticks: u32,
+    /// Where bid and ask come from.
+    pub quotes_from: MarketSource,
+    /// Which rows fill paper orders.
+    pub fills_from: MarketSource,
+    /// Half of the spread that is assumed if there are only bars, fraction of the price.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
+    pub half_spread: Amount,
+    /// Slippage of paper market and stop orders, fraction of the price.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0_below_1")]
+    pub slippage: Amount,
+    /// Fee on resting limit fills, fraction of notional.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub maker_fee: Amount,
+    /// Fee on all other fills, fraction of notional.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_from_0")]
+    pub taker_fee: Amount,
+    /// Largest share of a bar's volume that paper orders may take.
+    #[serde(deserialize_with = "amount::yaml::required")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0_to_1")]
+    pub volume_share: Amount,
+    /// Group of instruments that move together; they share `max_correlated_group`.
+    #[serde(default)]
+    #[schemars(schema_with = "spoolgate_wire::schema::said_or_null")]
+    pub group: Option<String>,
+    /// Largest plausible distance of an open from the previous close, fraction of that close.
+    /// A larger one halts entries in the symbol until a person clears it; if absent, no gap
+    /// is implausible.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
+    pub max_gap: Option<Amount>,
+    /// Largest distance of a limit price or trigger from the last price when it reaches the venue,
+    /// fraction of that price; if absent, any distance. The exchange filter PERCENT_PRICE.
+    #[serde(default, deserialize_with = "amount::yaml::optional")]
+    #[schemars(schema_with = "spoolgate_wire::schema::amount_above_0")]
+    pub percent_price: Option<Amount>,
+    /// Length of a bar, seconds. Market data are stale after two bars.
+    #[schemars(schema_with = "spoolgate_wire::schema::whole::<1, { u32::MAX }>")]
+    pub bar_s: u32,
+    /// Where its orders go.
+    #[serde(default)]
+    pub venue: Venue,
+    /// The bridge that carries out its orders and reports on them; required with `venue: outbox`,
+    /// and only then allowed.
+    #[serde(default, deserialize_with = "yaml::present")]
+    #[schemars(with = "Principal")]
+    pub bridge: Option<Principal>,
+}
+
+/// The file.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InstrumentsFile {
+    /// All instruments.
+    pub instruments: Vec<Instrument>,
+}

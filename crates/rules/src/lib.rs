@@ -1,0 +1,28 @@
+//! The rulebook: every file that an operator writes and no agent can change. The files are
+//! compiled all or nothing and identified by one hash. This crate is pure: `host` reads the folder
+//! into a [`Bundle`].
+
+pub mod admission;
+pub mod bundle;
+pub mod command;
+pub mod evidence;
+pub mod gateway;
+pub mod golden;
+pub mod hours;
+pub mod instruments;
+pub mod lint;
+pub mod notify;
+pub mod principals;
+pub mod proof;
+pub mod rates;
+pub mod roles;
+pub mod rule;
+pub mod rulebook;
+pub mod safety;
+pub mod services;
+pub mod strategies;
+pub mod theses;
+pub mod yaml;
+
+pub use bundle::Bundle;
+pub use rulebook::{Rulebook, RulebookError};

@@ -1,0 +1,297 @@
+//! Finds facts in the uncovered part of an area, with values that a person can understand.
+
+use std::borrow::Cow;
+
+use super::area::Piece;
+use super::cells::Cells;
+use super::cover::{Cover, Exhausted};
+use super::cuts::{Cut, Numbers};
+use super::space::{CrowdOf, Dimension, Space, Values, View};
+use crate::rule::field::Kind;
+use crate::rule::{Fact, Reading, Value, host};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::SetName;
+
+/// Most cells of a dimension, and most texts in total, that are tried for one fact.
+const TRIES_MAX: usize = 64;
+
+/// Facts, and the values that must have been approved before.
+#[derive(Debug, Default)]
+pub struct Example {
+    /// One fact for every reading.
+    pub facts: Vec<Fact<'static>>,
+    /// Approved values with their sets.
+    pub approved: Vec<(SetName, String)>,
+}
+
+/// Returns an example from the piece. It may be outside the piece, because dependencies between
+/// fields are not part of the calculation; the caller has to try it.
+pub fn example(space: &Space, piece: &Piece, cover: &mut Cover) -> Result<Example, Exhausted> {
+    let mut example = Example::default();
+    for (at, reading) in space.readings.iter().enumerate() {
+        let links = links(space, piece, at, cover, &mut example)?;
+        let choosing = Choosing { space, piece, at, reading, links: &links };
+        let fact = match space.number_of(CrowdOf { reading: at, is_links: false }) {
+            Some(number) if reading.is_many() => many(&choosing, number, cover, &mut example)?,
+            _ if reading.is_many() => Fact::Many(Vec::new()),
+            _ => choosing.fact(&mut example),
+        };
+        example.facts.push(fact);
+    }
+    Ok(example)
+}
+
+/// Returns hosts of links that the text must contain.
+fn links(
+    space: &Space,
+    piece: &Piece,
+    at: usize,
+    cover: &mut Cover,
+    example: &mut Example,
+) -> Result<Vec<String>, Exhausted> {
+    let Some(number) = space.number_of(CrowdOf { reading: at, is_links: true }) else {
+        return Ok(Vec::new());
+    };
+    let crowd = piece.crowd(number);
+    let mut hosts = Vec::new();
+    for wanted in &crowd.with {
+        let Some(room) = cover.room(wanted, &crowd)? else { continue };
+        let link = space.derived_of(at).find(|(other, _)| other.view == View::Link);
+        let Some((dimension, number)) = link else { continue };
+        let cells = room.side(number).map(|cells| cells.as_ref().clone());
+        let cells = cells.unwrap_or_else(|| Cells::span(0, dimension.count));
+        hosts.extend(names(dimension, Kind::Host, &cells).into_iter().next());
+        if let Some(host) = hosts.last() {
+            approve(space, &room, at, |view| matches!(view, View::ApprovedLink(_)), host, example);
+        }
+    }
+    Ok(hosts)
+}
+
+/// Returns an array with as few elements as possible.
+fn many(
+    choosing: &Choosing,
+    number: u32,
+    cover: &mut Cover,
+    example: &mut Example,
+) -> Result<Fact<'static>, Exhausted> {
+    let crowd = choosing.piece.crowd(number);
+    let mut values = Vec::new();
+    for wanted in &crowd.with {
+        let Some(room) = cover.room(wanted, &crowd)? else { return Ok(nobody_knows()) };
+        let element = Choosing { piece: &room, ..*choosing };
+        match element.fact(example) {
+            Fact::Known(value) if !values.contains(&value) => values.push(value),
+            Fact::Known(_) => {}
+            _ => return Ok(nobody_knows()),
+        }
+    }
+    Ok(Fact::Many(values))
+}
+
+fn nobody_knows() -> Fact<'static> {
+    Fact::Unknown(Cow::Borrowed("it is not known"))
+}
+
+/// Records that a value must have been approved, if the piece requires it.
+fn approve(
+    space: &Space,
+    piece: &Piece,
+    at: usize,
+    is_of: impl Fn(&View) -> bool,
+    value: &str,
+    example: &mut Example,
+) {
+    for (dimension, number) in space.derived_of(at) {
+        let (View::Approved(set) | View::ApprovedDomain(set) | View::ApprovedLink(set)) = dimension.view
+        else {
+            continue;
+        };
+        let is_approved = piece.side(number).is_some_and(|cells| !cells.holds(0));
+        let entry = (set.clone(), value.to_owned());
+        if is_of(&dimension.view) && is_approved && !example.approved.contains(&entry) {
+            example.approved.push(entry);
+        }
+    }
+}
+
+/// Chooses the value of one fact, or of one element.
+#[derive(Clone, Copy)]
+struct Choosing<'c, 'a> {
+    space: &'c Space<'a>,
+    piece: &'c Piece,
+    at: usize,
+    reading: &'c Reading,
+    links: &'c [String],
+}
+
+impl Choosing<'_, '_> {
+    fn cells(&self, number: u32) -> Cells {
+        let all = self.space.universes.get(number as usize);
+        self.piece.side(number).map(|cells| cells.as_ref().clone()).or(all.cloned()).unwrap_or_default()
+    }
+
+    fn fact(&self, example: &mut Example) -> Fact<'static> {
+        let Some(plain) = self.space.dimensions.get(self.at) else { return nobody_knows() };
+        let cells = self.cells(u32::try_from(self.at).unwrap_or(u32::MAX));
+        let values = cells.intersection(&Cells::span(0, plain.count));
+        let known = match &plain.values {
+            Values::Numbers(numbers) => number(numbers, &values).map(Value::Number),
+            Values::Flag | Values::Expression(_) => values.each().next().map(|cell| Value::Flag(cell == 1)),
+            Values::Texts { .. } => self.text(plain, &cells).map(|text| {
+                self.approvals(&text, example);
+                Value::Text(Cow::Owned(text))
+            }),
+        };
+        match known {
+            Some(value) => Fact::Known(value),
+            None if cells.holds(plain.absent()) => Fact::Absent,
+            None => nobody_knows(),
+        }
+    }
+
+    fn approvals(&self, text: &str, example: &mut Example) {
+        let folded = self.reading.kind().fold(text).map(Cow::into_owned);
+        for (value, is_of_domain) in
+            [(folded, false), (host::domain_of(text).map(|domain| domain.to_string()), true)]
+        {
+            let is_of = |view: &View| match view {
+                View::Approved(_) => !is_of_domain,
+                View::ApprovedDomain(_) => is_of_domain,
+                _ => false,
+            };
+            if let Some(value) = value {
+                approve(self.space, self.piece, self.at, is_of, &value, example);
+            }
+        }
+    }
+
+    /// Returns the first text that fits every dimension of this reading, or the first one at
+    /// all if none fits.
+    fn text(&self, plain: &Dimension, cells: &Cells) -> Option<String> {
+        let kind = self.reading.kind();
+        let mut texts = names(plain, kind, &cells.intersection(&Cells::span(0, plain.count)));
+        if cells.holds(plain.odd()) {
+            let odd = ["- -", "Somebody <a@b.example>"].into_iter().filter(|text| kind.fold(text).is_none());
+            texts.extend(odd.map(str::to_owned));
+        }
+        for (dimension, number) in self.own() {
+            match (&dimension.view, &dimension.values) {
+                (View::Domain, _) => {
+                    let hosts = names(dimension, Kind::Host, &self.cells(number));
+                    texts.extend(hosts.into_iter().map(|host| match kind {
+                        Kind::Address => format!("someone@{host}"),
+                        _ => host,
+                    }));
+                }
+                (View::Expression(_), Values::Expression(regex)) => {
+                    texts.extend(literal(regex.as_str(), kind))
+                }
+                _ => {}
+            }
+        }
+        texts.truncate(TRIES_MAX);
+        let with_links = texts
+            .iter()
+            .map(|text| self.links.iter().fold(text.clone(), |text, host| format!("{text} https://{host}/")));
+        let with_links: Vec<String> = if self.links.is_empty() { Vec::new() } else { with_links.collect() };
+        let first = with_links.iter().chain(&texts).find(|text| self.suits(text, plain, cells));
+        first.or(with_links.first()).or(texts.first()).cloned()
+    }
+
+    /// Returns the dimensions derived from this reading, with their numbers.
+    fn own(&self) -> impl Iterator<Item = (&Dimension<'_>, u32)> {
+        self.space.derived_of(self.at)
+    }
+
+    fn suits(&self, text: &str, plain: &Dimension, cells: &Cells) -> bool {
+        let place = |dimension: &Dimension, text: Option<&str>| {
+            text.map_or(Some(dimension.odd()), |text| dimension.cell_of(text))
+        };
+        let folded = self.reading.kind().fold(text);
+        place(plain, folded.as_deref()).is_some_and(|cell| cells.holds(cell))
+            && self.own().all(|(dimension, number)| {
+                let cell = match (&dimension.view, &dimension.values) {
+                    (View::Domain, _) => place(dimension, host::domain_of(text).as_deref()),
+                    (View::Expression(_), Values::Expression(regex)) => Some(u32::from(regex.is_match(text))),
+                    _ => return true,
+                };
+                cell.is_some_and(|cell| self.cells(number).holds(cell))
+            })
+    }
+}
+
+/// Returns texts in these cells; appends a new one if the cells include unnamed texts.
+fn names(dimension: &Dimension, kind: Kind, cells: &Cells) -> Vec<String> {
+    let Values::Texts { named, has_others } = &dimension.values else { return Vec::new() };
+    let mut names = Vec::new();
+    for cell in cells.each().take(TRIES_MAX) {
+        names.extend(named.get(cell as usize).map(|name| (*name).to_owned()));
+    }
+    if *has_others && cells.holds(dimension.count.saturating_sub(1)) {
+        let fresh = (1_u32..).map(|n| fresh(kind, n)).take(named.len().saturating_add(1));
+        names.extend(fresh.into_iter().find(|text| named.binary_search(&text.as_str()).is_err()));
+    }
+    names
+}
+
+fn fresh(kind: Kind, n: u32) -> String {
+    let tail = if n == 1 { String::new() } else { format!("-{n}") };
+    match kind {
+        Kind::Host => format!("other{tail}.example"),
+        Kind::Address => format!("someone@other{tail}.example"),
+        _ => format!("other{tail}"),
+    }
+}
+
+/// Returns texts that an expression may match, if it is little more than a literal.
+fn literal(expression: &str, kind: Kind) -> Vec<String> {
+    let bare = expression.trim_start_matches("(?i)").trim_start_matches('^').trim_end_matches('$');
+    let bare: String =
+        bare.split('|').next().unwrap_or_default().chars().filter(|c| !"\\()".contains(*c)).collect();
+    match kind {
+        Kind::Address => vec![format!("{bare}@other.example"), format!("someone@{bare}"), bare],
+        Kind::Host => vec![bare.clone(), format!("{bare}.example")],
+        _ => vec![bare],
+    }
+}
+
+/// Returns a number in these cells, positive if possible.
+fn number(numbers: &Numbers, cells: &Cells) -> Option<Amount> {
+    let mut picks = cells.spans().iter().filter_map(|span| match (numbers.whole, numbers.ends(*span)) {
+        (Some((least, most)), (low, high)) => Some(whole(least, most, low, high)),
+        (None, (low, high)) => between(low, high),
+    });
+    let first = picks.next()?;
+    Some(if first.is_positive() { first } else { picks.find(|pick| pick.is_positive()).unwrap_or(first) })
+}
+
+fn whole(least: i64, most: i64, low: Option<Cut>, high: Option<Cut>) -> Amount {
+    match (low, high) {
+        (Some(low), _) => low.at,
+        (None, Some(high)) => high.at.checked_sub(Amount::ONE).unwrap_or(high.at),
+        (None, None) => Amount::from_i64(least.max(1).min(most)),
+    }
+}
+
+fn between(low: Option<Cut>, high: Option<Cut>) -> Option<Amount> {
+    match (low, high) {
+        (Some(low), _) if !low.is_behind => Some(low.at),
+        (_, Some(high)) if high.is_behind => Some(high.at),
+        (None, None) => Some(Amount::ONE),
+        (Some(low), None) => low.at.checked_add(Amount::ONE),
+        (None, Some(high)) if !high.at.is_positive() => high.at.checked_sub(Amount::ONE),
+        (None, Some(high)) => {
+            units().filter_map(|unit| high.at.checked_sub(unit)).find(|at| at.is_positive())
+        }
+        (Some(low), Some(high)) => {
+            units().filter_map(|unit| low.at.checked_add(unit)).find(|at| low.at < *at && *at < high.at)
+        }
+    }
+}
+
+/// Returns 1, 0.1, 0.01, …
+fn units() -> impl Iterator<Item = Amount> {
+    let tenth = Amount::parse_wire("0.1").unwrap_or(Amount::ONE);
+    std::iter::successors(Some(Amount::ONE), move |unit| unit.checked_mul(tenth)).take(28)
+}

@@ -1,0 +1,861 @@
+//! The compiled rulebook. It is compiled from all rule files, or not at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::admission::{self, Policy};
+use super::bundle::Bundle;
+use super::gateway::{self, Gateway};
+use super::hours::Window;
+use super::instruments::{Instrument, InstrumentsFile, Venue};
+use super::notify::{self, Notify};
+use super::principals::{PrincipalRule, PrincipalsFile, Role};
+use super::rates::Rates;
+use super::roles::{self, Roles};
+use super::rule::RuleSet;
+use super::rule::ruleset::Rule;
+use super::safety::Safety;
+use super::services::{self, Services};
+use super::strategies::{Strategy, StrategyStatus};
+use super::theses::{self, Thesis};
+use super::yaml;
+use spoolgate_wire::admin::REASON_BYTES_MAX;
+use spoolgate_wire::admission::Domain;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{ConcernId, Principal, ServiceName, StrategyName, Symbol, ThesisSlug};
+
+/// Longest duplicate window, seconds. The book remembers accepted entries for this long.
+pub const DUPLICATE_WINDOW_S_MAX: u32 = 600;
+
+/// Largest `max_executions`: the book remembers this many executions per strategy.
+pub const EXECUTIONS_MAX: u32 = 1000;
+
+/// Longest window in which executions are counted, seconds.
+pub const EXECUTIONS_WINDOW_S_MAX: u32 = 86_400;
+
+/// Longest wait after a stop-out, seconds.
+pub(super) const COOLDOWN_S_MAX: u32 = 604_800;
+
+/// Longest time that an agent may be silent before the dead man's switch trips, seconds.
+pub(super) const DEAD_MAN_TIMEOUT_S_MAX: u32 = 604_800;
+
+/// Longest message of a [`RulebookError`], characters.
+const MESSAGE_CHARS_MAX: usize = 500;
+
+/// Largest `exit_age_max_s`, seconds. Somebody who withholds request files for longer than a day
+/// must not be able to release them afterwards.
+pub const EXIT_AGE_S_MAX: u32 = 86_400;
+
+/// Longest time that a hold may wait for an approver, seconds.
+pub(super) const HOLD_S_MAX: u32 = 31 * 86_400;
+
+/// A fault in a rule file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub struct RulebookError {
+    /// Path below the home.
+    pub file: String,
+    /// Line, from 1, where known.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl RulebookError {
+    /// Creates an error in `file`. The message may quote the file, so it is cut to a length that
+    /// fits into a ledger line.
+    pub fn new(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> RulebookError {
+        let message: String = message.into();
+        let message = message.chars().take(MESSAGE_CHARS_MAX).collect();
+        RulebookError { file: file.into(), line, message }
+    }
+}
+
+impl fmt::Display for RulebookError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{}: {}", self.file, line, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+/// All rule files of a home, parsed and checked against each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rulebook {
+    /// SHA-256 of the bundle that it was compiled from, hex.
+    pub hash: String,
+    /// The files that it was compiled from.
+    pub files: Arc<Bundle>,
+    /// Limits of `rules/safety.yaml`.
+    pub safety: Safety,
+    /// Principals by name.
+    pub principals: BTreeMap<Principal, PrincipalRule>,
+    /// Instruments by symbol.
+    pub instruments: BTreeMap<Symbol, Instrument>,
+    /// Strategies by name.
+    pub strategies: BTreeMap<StrategyName, Strategy>,
+    /// Theses by slug.
+    pub theses: BTreeMap<ThesisSlug, Thesis>,
+    /// Quotas of the spools; `None` if there are no quotas.
+    pub rates: Option<Rates>,
+    /// The program that is notified of proposals; `None` if there is none.
+    pub notify: Option<Notify>,
+    /// The services that outgoing actions may reach; empty if the home has no such file.
+    pub services: Services,
+    /// Adapters, rates and anomalies of outgoing actions.
+    pub gateway: Gateway,
+    /// The council; the shipped one if the home has no file of its own.
+    pub roles: Roles,
+    /// Admission policies by domain. There is no default policy.
+    pub admission: BTreeMap<Domain, Policy>,
+    /// Rules and the named sets that they refer to.
+    pub ruleset: RuleSet,
+}
+
+impl Rulebook {
+    /// Compiles a bundle.
+    ///
+    /// # Errors
+    /// Returns the first [`RulebookError`] in path order: an unknown key, a wrong type, a name that
+    /// differs from its file's name, a dangling reference, or a limit that makes no sense.
+    pub fn compile(bundle: &Bundle) -> Result<Rulebook, RulebookError> {
+        let mut safety = None;
+        let mut principals = BTreeMap::new();
+        let mut instruments = BTreeMap::new();
+        let mut strategies = BTreeMap::new();
+        let mut theses_by_slug = BTreeMap::new();
+        let mut rates = None;
+        let mut notify = None;
+        let mut services = Services::default();
+        let mut gateway = Gateway::default();
+        let mut roles = None;
+        let mut policies = BTreeMap::new();
+        let (mut rules, mut sets) = (Vec::new(), Vec::new());
+        for (path, text) in &bundle.files {
+            match path.as_str() {
+                "rules/safety.yaml" => safety = Some(check_safety(path, yaml::read(path, text)?)?),
+                "rules/principals.yaml" => principals = read_principals(path, text)?,
+                "rules/instruments.yaml" => instruments = read_instruments(path, text)?,
+                "rules/rates.yaml" => rates = Some(Rates::read(path, text)?),
+                services::PATH => services = Services::read(path, text)?,
+                gateway::PATH => gateway = Gateway::read(path, text)?,
+                notify::PATH => notify = Some(Notify::read(path, text)?),
+                roles::PATH => roles = Some(Roles::read(path, text)?),
+                _ => {
+                    if let Some(stem) = stem_below(path, "rules/strategies/", ".yaml") {
+                        let mut strategy: Strategy = yaml::read(path, text)?;
+                        check_strategy(path, stem, &strategy)?;
+                        resolve_concern(path, &mut strategy)?;
+                        strategies.insert(strategy.name.clone(), strategy);
+                    } else if let Some(stem) = stem_below(path, "proposals/theses/", ".md") {
+                        let thesis = theses::read(path, text)?;
+                        same_name(path, stem, thesis.slug.as_str())?;
+                        theses_by_slug.insert(thesis.slug.clone(), thesis);
+                    } else if is_below(path, "rules/core/") || is_below(path, "rules/active/") {
+                        rules.push((path.as_str(), text.as_str()));
+                    } else if is_below(path, "rules/sets/") {
+                        sets.push((path.as_str(), text.as_str()));
+                    } else if let Some(domain) = admission::domain_of(path) {
+                        policies.insert(domain?, Policy::read(path, text)?);
+                    } else {
+                        return Err(RulebookError::new(path, None, "no rule file has this name"));
+                    }
+                }
+            }
+        }
+        let safety = safety.ok_or_else(|| {
+            RulebookError::new(
+                "rules/safety.yaml",
+                None,
+                "missing; bring it back, or take the one that `spoolgate init` writes in a new folder",
+            )
+        })?;
+        if let Some(rates) = &mut rates {
+            rates.resolve(&principals)?;
+        }
+        let roles = roles.map_or_else(Roles::shipped, Ok)?;
+        resolve_council_roles(&mut principals, &roles)?;
+        let book = Rulebook {
+            hash: bundle.hash(),
+            files: Arc::new(bundle.clone()),
+            safety,
+            principals,
+            instruments,
+            strategies,
+            theses: theses_by_slug,
+            rates,
+            notify,
+            services,
+            gateway,
+            roles,
+            admission: policies,
+            ruleset: RuleSet::compile(rules, sets)?,
+        };
+        book.check_references()?;
+        book.check_concerns()?;
+        Ok(book)
+    }
+
+    /// Returns this rulebook with another `rules/services.yaml`.
+    ///
+    /// # Errors
+    /// Returns [`RulebookError`] if the text is not valid, or if another file names a service
+    /// that is not in it.
+    pub fn with_services(&self, text: &str) -> Result<Rulebook, RulebookError> {
+        let mut files = self.files.as_ref().clone();
+        files.files.insert(services::PATH.to_owned(), text.to_owned());
+        let services = Services::read(services::PATH, text)?;
+        let book = Rulebook { hash: files.hash(), files: Arc::new(files), services, ..self.clone() };
+        book.check_references()?;
+        Ok(book)
+    }
+
+    /// Returns this rulebook with one rule file added or changed, or removed if `text` is `None`.
+    /// The result equals compiling the changed files.
+    ///
+    /// # Errors
+    /// Returns [`RulebookError`] if the changed rules do not compile.
+    pub fn with_rule(&self, path: &str, text: Option<&str>) -> Result<Rulebook, RulebookError> {
+        let mut files = self.files.as_ref().clone();
+        let ruleset = match text {
+            Some(text) => {
+                files.files.insert(path.to_owned(), text.to_owned());
+                self.ruleset.with(Rule::read(path, text)?)?
+            }
+            None => {
+                files.files.remove(path);
+                let rule = self.ruleset.rules.values().find(|rule| rule.path == path);
+                rule.map_or_else(|| Ok(self.ruleset.clone()), |rule| self.ruleset.without(&rule.file.id))?
+            }
+        };
+        Ok(Rulebook { hash: files.hash(), files: Arc::new(files), ruleset, ..self.clone() })
+    }
+
+    /// Returns the role of a principal, or `None` if the rulebook does not name it.
+    pub fn role(&self, name: &Principal) -> Option<Role> {
+        self.principals.get(name).map(|rule| rule.role)
+    }
+
+    fn check_references(&self) -> Result<(), RulebookError> {
+        let mut seen = BTreeSet::new();
+        for symbol in &self.safety.restricted_instruments {
+            let what = if !self.instruments.contains_key(symbol) {
+                "is not in rules/instruments.yaml"
+            } else if !seen.insert(symbol) {
+                "stands twice"
+            } else {
+                continue;
+            };
+            let message = format!("`restricted_instruments`: `{symbol}` {what}");
+            return Err(RulebookError::new("rules/safety.yaml", None, message));
+        }
+        for rule in self.principals.values() {
+            if let Some(missing) = rule.strategies.iter().find(|name| !self.strategies.contains_key(name)) {
+                let message =
+                    format!("principal `{}` names strategy `{missing}`, which has no file", rule.name);
+                return Err(RulebookError::new("rules/principals.yaml", None, message));
+            }
+            if rule.role != Role::Agent && !rule.strategies.is_empty() {
+                let message = format!(
+                    "principal `{}` is a {} and may own no strategies",
+                    rule.name,
+                    rule.role.as_str()
+                );
+                return Err(RulebookError::new("rules/principals.yaml", None, message));
+            }
+        }
+        for instrument in self.instruments.values() {
+            let Some(bridge) = instrument.bridge.as_ref() else { continue };
+            if self.role(bridge) != Some(Role::Bridge) {
+                let message = format!(
+                    "instrument `{}`: `{bridge}` is not a principal with `role: bridge` in rules/principals.yaml",
+                    instrument.symbol
+                );
+                return Err(RulebookError::new("rules/instruments.yaml", None, message));
+            }
+        }
+        let named = self.gateway.adapters.iter().flat_map(|adapter| &adapter.services);
+        let is_known = |name: &ServiceName| self.services.services.iter().any(|known| known.service == *name);
+        if let Some(missing) = named.into_iter().find(|name| !is_known(name)) {
+            let message = format!("`services` names `{missing}`, which is not in {}", services::PATH);
+            return Err(RulebookError::new(gateway::PATH, None, message));
+        }
+        for strategy in self.strategies.values() {
+            if let Some(missing) =
+                strategy.instruments.iter().find(|name| !self.instruments.contains_key(name))
+            {
+                let path = format!("rules/strategies/{}.yaml", strategy.name);
+                return Err(RulebookError::new(
+                    path,
+                    None,
+                    format!("instrument `{missing}` is not in rules/instruments.yaml"),
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rulebook {
+    /// Returns the strategies of a concern, in order of their names.
+    pub fn strategies_of<'a>(&'a self, concern: &'a ConcernId) -> impl Iterator<Item = &'a Strategy> {
+        self.strategies.values().filter(move |strategy| strategy.concern.as_ref() == Some(concern))
+    }
+
+    /// Checks that control ids are unique, that at most one strategy per concern is active, and
+    /// that controllers name existing concerns.
+    fn check_concerns(&self) -> Result<(), RulebookError> {
+        let mut ids: BTreeMap<&str, &Strategy> = BTreeMap::new();
+        let mut active: BTreeMap<&ConcernId, &Strategy> = BTreeMap::new();
+        for strategy in self.strategies.values() {
+            let fail = |what: String| {
+                Err(RulebookError::new(format!("rules/strategies/{}.yaml", strategy.name), None, what))
+            };
+            if let Some(other) = ids.insert(strategy.id(), strategy) {
+                return fail(format!("strategy_id `{}` is that of `{}` too", strategy.id(), other.name));
+            }
+            let concern = strategy.concern.as_ref().filter(|_| strategy.status == StrategyStatus::Active);
+            if let Some(concern) = concern
+                && let Some(other) = active.insert(concern, strategy)
+            {
+                return fail(format!(
+                    "`{}` is active on `{concern}` too; one of them is `standby`",
+                    other.name
+                ));
+            }
+        }
+        for rule in self.principals.values() {
+            let fail = |what: String| {
+                let message = format!("principal `{}`: {what}", rule.name);
+                Err(RulebookError::new("rules/principals.yaml", None, message))
+            };
+            if is_machine(rule.role) && !rule.control.concerns.is_empty() {
+                return fail(format!("a {} decides on no concern", rule.role.as_str()));
+            }
+            if let Some(unknown) =
+                rule.control.concerns.iter().find(|id| self.strategies_of(id).next().is_none())
+            {
+                return fail(format!("concern `{unknown}` is that of no strategy file"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn resolve_concern(path: &str, strategy: &mut Strategy) -> Result<(), RulebookError> {
+    strategy.concern = match (&strategy.account, &strategy.market) {
+        (Some(account), Some(market)) => Some(ConcernId::of(account, market)),
+        (None, None) => None,
+        _ => {
+            let message = "`account` and `market` make a concern together; give both or none";
+            return Err(RulebookError::new(path, None, message));
+        }
+    };
+    Ok(())
+}
+
+/// Returns whether the path is a YAML file directly in this folder.
+fn is_below(path: &str, folder: &str) -> bool {
+    stem_below(path, folder, ".yaml").is_some()
+}
+
+fn stem_below<'a>(path: &'a str, folder: &str, ending: &str) -> Option<&'a str> {
+    path.strip_prefix(folder)?.strip_suffix(ending).filter(|stem| !stem.contains('/'))
+}
+
+fn same_name(path: &str, stem: &str, name: &str) -> Result<(), RulebookError> {
+    if stem == name {
+        return Ok(());
+    }
+    Err(RulebookError::new(path, None, format!("names itself `{name}`; file name and name must agree")))
+}
+
+fn read_principals(path: &str, text: &str) -> Result<BTreeMap<Principal, PrincipalRule>, RulebookError> {
+    let file: PrincipalsFile = yaml::read(path, text)?;
+    let mut by_name = BTreeMap::new();
+    for rule in file.principals {
+        if rule.request_age_max_s == Some(0) {
+            let message = format!("principal `{}`: request_age_max_s must be above 0", rule.name);
+            return Err(RulebookError::new(path, None, message));
+        }
+        let fail =
+            |what: String| RulebookError::new(path, None, format!("principal `{}`: {what}", rule.name));
+        rule.admission.as_ref().map_or(Ok(()), admission::Grant::check).map_err(fail)?;
+        check_actions(&rule).map_err(fail)?;
+        let name = rule.name.clone();
+        if by_name.insert(name.clone(), rule).is_some() {
+            return Err(RulebookError::new(path, None, format!("principal `{name}` stands twice")));
+        }
+    }
+    Ok(by_name)
+}
+
+/// Checks that `actions` names only outgoing actions, each once, and is empty for
+/// feeds and bridges.
+fn check_actions(rule: &PrincipalRule) -> Result<(), String> {
+    if is_machine(rule.role) && !rule.actions.is_empty() {
+        return Err(format!("a {} asks for nothing: it has no `actions`", rule.role.as_str()));
+    }
+    let mut known = BTreeSet::new();
+    for action in &rule.actions {
+        if !gateway::ACTIONS.contains(&action.as_str()) {
+            let names = gateway::ACTIONS.join(", ");
+            return Err(format!("`actions` has `{action}`, which is none of {names}"));
+        }
+        if !known.insert(action) {
+            return Err(format!("`actions` has `{action}` twice"));
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a role only reports facts. Requests are judged by these facts, so such keys get
+/// no other rights.
+fn is_machine(role: Role) -> bool {
+    matches!(role, Role::Feed | Role::Bridge)
+}
+
+/// Replaces the council roles of all principals by their names in the roster.
+fn resolve_council_roles(
+    principals: &mut BTreeMap<Principal, PrincipalRule>,
+    roles: &Roles,
+) -> Result<(), RulebookError> {
+    for (name, rule) in principals {
+        let fail = |what: String| {
+            let message = format!("principal `{name}`: {what}");
+            RulebookError::new("rules/principals.yaml", None, message)
+        };
+        if is_machine(rule.role) && rule.admission.is_some() {
+            return Err(fail(format!("a {} has no tasks", rule.role.as_str())));
+        }
+        if is_machine(rule.role) && !rule.council_roles.is_empty() {
+            return Err(fail(format!("a {} speaks for no council role", rule.role.as_str())));
+        }
+        rule.council_roles = roles.resolve_all(&rule.council_roles).map_err(fail)?;
+    }
+    Ok(())
+}
+
+fn read_instruments(path: &str, text: &str) -> Result<BTreeMap<Symbol, Instrument>, RulebookError> {
+    let file: InstrumentsFile = yaml::read(path, text)?;
+    let mut by_symbol = BTreeMap::new();
+    for instrument in file.instruments {
+        let fail = |what: &str| {
+            let message = format!("instrument `{}`: {what}", instrument.symbol);
+            Err(RulebookError::new(path, None, message))
+        };
+        let not_negative = [
+            ("tick", instrument.tick),
+            ("lot", instrument.lot),
+            ("min_size", instrument.min_size),
+            ("min_notional", instrument.min_notional),
+            ("half_spread", instrument.half_spread),
+            ("slippage", instrument.slippage),
+            ("maker_fee", instrument.maker_fee),
+            ("taker_fee", instrument.taker_fee),
+        ];
+        if let Some((name, _)) = not_negative.iter().find(|(_, value)| value.is_negative()) {
+            return fail(&format!("`{name}` is below 0"));
+        }
+        if instrument.max_gap.is_some_and(|gap| !gap.is_positive()) {
+            return fail("`max_gap` is not above 0; leave it out to find no gap implausible");
+        }
+        if instrument.percent_price.is_some_and(|share| !share.is_positive()) {
+            return fail("`percent_price` is not above 0; leave it out to take any price");
+        }
+        if !instrument.multiplier.is_positive() || !instrument.max_size.is_positive() || instrument.bar_s == 0
+        {
+            return fail("`multiplier`, `max_size` and `bar_s` must be above 0");
+        }
+        let share = instrument.volume_share;
+        if !share.is_positive() || share > Amount::ONE {
+            return fail("`volume_share` must be above 0 and at most 1");
+        }
+        if instrument.half_spread >= Amount::ONE || instrument.slippage >= Amount::ONE {
+            return fail("`half_spread` and `slippage` are fractions below 1");
+        }
+        match (instrument.venue, &instrument.bridge) {
+            (Venue::Outbox, None) => {
+                return fail("`venue: outbox` needs `bridge`, a principal of role bridge");
+            }
+            (Venue::Paper, Some(_)) => {
+                return fail("`bridge` belongs to `venue: outbox`; leave one out or give both");
+            }
+            (Venue::Outbox, Some(_)) | (Venue::Paper, None) => {}
+        }
+        if instrument.group.as_ref().is_some_and(|group| group.trim().is_empty()) {
+            return fail("`group` is empty; leave it out if it moves with nothing else");
+        }
+        let symbol = instrument.symbol.clone();
+        if by_symbol.insert(symbol.clone(), instrument).is_some() {
+            return Err(RulebookError::new(path, None, format!("instrument `{symbol}` stands twice")));
+        }
+    }
+    Ok(by_symbol)
+}
+
+fn check_strategy(path: &str, stem: &str, strategy: &Strategy) -> Result<(), RulebookError> {
+    same_name(path, stem, strategy.name.as_str())?;
+    // The reason appears in ledger lines and answers, so its length is bounded.
+    if strategy.degraded.as_ref().is_some_and(|why| why.trim().is_empty() || why.len() > REASON_BYTES_MAX) {
+        let message = format!(
+            "`degraded` gives a reason of 1 to {REASON_BYTES_MAX} bytes; leave it out if there is none"
+        );
+        return Err(RulebookError::new(path, None, message));
+    }
+    let bounds = &strategy.stop_distance;
+    if !bounds.min.is_positive() || bounds.max < bounds.min || bounds.max >= Amount::ONE {
+        let message = "stop_distance needs 0 < min <= max < 1 (fractions of the entry price)";
+        return Err(RulebookError::new(path, None, message));
+    }
+    if let Some(share) = strategy.allocation.filter(|share| !share.is_positive()) {
+        let message = format!("`allocation` is {share}; it is a fraction of the capital base above 0");
+        return Err(RulebookError::new(path, None, message));
+    }
+    check_windows(path, &strategy.restricted)?;
+    Ok(())
+}
+
+fn check_windows(path: &str, windows: &[Window]) -> Result<(), RulebookError> {
+    match windows.iter().find(|window| window.is_ambiguous()) {
+        Some(window) => {
+            let message =
+                format!("`restricted` from {window}: give it another end, or pause what is not to run");
+            Err(RulebookError::new(path, None, message))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Rejects limits that are out of range, such as a negative limit or 5% written as 5
+/// instead of 0.05.
+fn check_safety(path: &str, safety: Safety) -> Result<Safety, RulebookError> {
+    let fractions = [
+        ("max_single_position", safety.max_single_position),
+        ("max_single_trade_risk", safety.max_single_trade_risk),
+        ("max_drawdown", safety.max_drawdown),
+        ("max_portfolio_risk", safety.max_portfolio_risk),
+        ("price_collar", safety.price_collar),
+        ("price_collar_passive", safety.price_collar_passive),
+        ("slippage_to_plan", safety.slippage_to_plan),
+        ("max_spread", safety.max_spread),
+        ("max_mid_deviation", safety.max_mid_deviation),
+    ];
+    if let Some((name, value)) = fractions.iter().find(|(_, v)| !v.is_positive() || *v > Amount::ONE) {
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("`{name}` is {value}; it is a fraction above 0 and at most 1"),
+        ));
+    }
+    let positive = [
+        ("max_total_capital", safety.max_total_capital),
+        ("max_total_exposure", safety.max_total_exposure),
+        ("max_same_direction_exposure", safety.same_direction()),
+        ("max_correlated_group", safety.correlated_group()),
+        ("max_daily_loss", safety.max_daily_loss),
+        ("max_weekly_loss", safety.max_weekly_loss),
+        ("max_order_value", safety.max_order_value),
+    ];
+    if let Some((name, value)) = positive.iter().find(|(_, v)| !v.is_positive()) {
+        return Err(RulebookError::new(path, None, format!("`{name}` is {value}; it must be above 0")));
+    }
+    if let Some(share) = safety.max_volume_share.filter(|v| !v.is_positive() || *v > Amount::ONE) {
+        let message = format!("`max_volume_share` is {share}; it is a fraction above 0 and at most 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    let slips = [("entry_slippage", safety.entry_slippage), ("stop_slippage", safety.stop_slippage)];
+    if let Some((name, value)) = slips.iter().find(|(_, v)| v.is_negative() || *v >= Amount::ONE) {
+        return Err(RulebookError::new(
+            path,
+            None,
+            format!("`{name}` is {value}; it is a fraction from 0 to below 1"),
+        ));
+    }
+    if !safety.reduced_risk_factor.is_positive() || safety.reduced_risk_factor >= Amount::ONE {
+        let factor = safety.reduced_risk_factor;
+        let message = format!("`reduced_risk_factor` is {factor}; it is a fraction above 0 and below 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.control_confidence_min.is_negative() || safety.control_confidence_min > Amount::ONE {
+        let floor = safety.control_confidence_min;
+        let message = format!("`control_confidence_min` is {floor}; it is a fraction from 0 to 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.hold_expires_s == 0 || safety.hold_expires_s > HOLD_S_MAX {
+        let message = format!("`hold_expires_s` is {}; it is from 1 to {HOLD_S_MAX}", safety.hold_expires_s);
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.max_executions == 0 || safety.max_executions > EXECUTIONS_MAX {
+        let most = safety.max_executions;
+        let message = format!("`max_executions` is {most}; it must be from 1 to {EXECUTIONS_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.executions_window_s == 0 || safety.executions_window_s > EXECUTIONS_WINDOW_S_MAX {
+        let window = safety.executions_window_s;
+        let message =
+            format!("`executions_window_s` is {window}; it must be from 1 to {EXECUTIONS_WINDOW_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.max_losing_trades == 0 {
+        let message = "`max_losing_trades` is 0, which no strategy begins below; it must be at least 1";
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.cooldown_s > COOLDOWN_S_MAX {
+        let cooldown = safety.cooldown_s;
+        let message = format!("`cooldown_s` is {cooldown}; it must be at most {COOLDOWN_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    let messages = [
+        ("max_messages_per_minute", safety.max_messages_per_minute),
+        ("max_messages_per_minute_all", safety.max_messages_per_minute_all),
+    ];
+    if let Some((name, _)) = messages.iter().find(|(_, most)| *most == 0) {
+        let message =
+            format!("`{name}` is 0, which lets no agent ask or enter anything; it must be at least 1");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if let Some(dead_man) = &safety.dead_man
+        && !(1..=DEAD_MAN_TIMEOUT_S_MAX).contains(&dead_man.timeout_s)
+    {
+        let timeout = dead_man.timeout_s;
+        let message =
+            format!("`timeout_s` of `dead_man` is {timeout}; it must be from 1 to {DEAD_MAN_TIMEOUT_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    check_windows(path, &safety.restricted)?;
+    // The book remembers accepted entries for no longer than this, so a longer window
+    // would not work.
+    if safety.duplicate_window_s > DUPLICATE_WINDOW_S_MAX {
+        let window = safety.duplicate_window_s;
+        let message =
+            format!("`duplicate_window_s` is {window}; it must be at most {DUPLICATE_WINDOW_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    if safety.exit_age_max_s > EXIT_AGE_S_MAX {
+        let age = safety.exit_age_max_s;
+        let message = format!("`exit_age_max_s` is {age}; it must be at most {EXIT_AGE_S_MAX}");
+        return Err(RulebookError::new(path, None, message));
+    }
+    Ok(safety)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_principal(line: &str) -> Result<Rulebook, String> {
+        let principals = format!("principals:\n  - name: somebody\n    {line}\n");
+        let safety = include_str!("../../../rules/safety.yaml").to_owned();
+        let files =
+            [("rules/safety.yaml".to_owned(), safety), ("rules/principals.yaml".to_owned(), principals)];
+        Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn who_may_speak_for_a_council_role() {
+        let book = with_principal("role: agent\n    council_roles: [r.o., Compliance]").unwrap();
+        let rule = book.principals.values().next().unwrap();
+        assert_eq!(rule.council_roles, ["Risk Officer", "Compliance"]);
+        for (spelling, may) in [
+            ("Risk Officer", true),
+            ("RO", true),
+            ("risk_officer", true),
+            ("compliance!", true),
+            ("Code Auditor", false),
+            ("Risk Officers", false),
+            ("", false),
+            ("\u{200b}", false),
+        ] {
+            assert_eq!(book.roles.may_speak_for(rule, spelling), may, "{spelling:?}");
+        }
+        for (line, expect) in [
+            ("role: feed\n    council_roles: [RO]", "a feed speaks for no council role"),
+            ("role: bridge\n    council_roles: [RO]", "a bridge speaks for no council role"),
+            (
+                "role: bridge\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+                "a bridge has no tasks",
+            ),
+            (
+                "role: feed\n    admission: {domains: [{tenant: t, surface: s, profile: p}]}",
+                "a feed has no tasks",
+            ),
+            ("role: human\n    council_roles: [RO, Risk Officer]", "`Risk Officer` stands twice"),
+            ("role: human\n    council_roles: [Chair, chair]", "`chair` stands twice"),
+            ("role: human\n    council_roles: [\"--\"]", "is no name of a role"),
+            ("role: human\n    council_roles: [\"a\\u202eb\"]", "is no name of a role"),
+        ] {
+            let error = with_principal(line).unwrap_err();
+            assert!(error.starts_with("rules/principals.yaml: principal `somebody`:"), "{error}");
+            assert!(error.contains(expect), "{line}: {error}");
+        }
+        assert!(with_principal("role: feed\n    council_roles: []").is_ok());
+    }
+
+    #[test]
+    fn adapters_name_services_that_there_are() {
+        let compile = |service: &str| {
+            let adapter =
+                format!("adapters: [{{actions: [email.send], services: [{service}], adapter: stub}}]");
+            let services = "services: [{service: mail, host: smtp.example.com, protocol: smtp, added_at: \
+                            2026-01-01T00:00:00Z, added_by: owner, actions: [email.send], is_active: false}]";
+            let safety = include_str!("../../../rules/safety.yaml").to_owned();
+            let files = [("safety", safety), ("gateway", adapter), ("services", services.to_owned())];
+            let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        assert!(compile("mail").is_ok());
+        let error = compile("post").unwrap_err();
+        assert_eq!(error, "rules/gateway.yaml: `services` names `post`, which is not in rules/services.yaml");
+    }
+
+    #[test]
+    fn who_may_be_the_bridge_of_an_instrument() {
+        let compile = |instrument: &str, role: &str| {
+            let instruments = format!("{}{instrument}", include_str!("../../../rules/instruments.yaml"));
+            let principals = format!("principals:\n  - {{name: exchange, role: {role}}}\n");
+            let safety = include_str!("../../../rules/safety.yaml").to_owned();
+            let files = [("safety", safety), ("principals", principals), ("instruments", instruments)];
+            let files = files.map(|(name, text)| (format!("rules/{name}.yaml"), text));
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        let book = compile("    venue: outbox\n    bridge: exchange\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Outbox);
+        let book = compile("    venue: paper\n", "bridge").unwrap();
+        assert_eq!(book.instruments.values().next().unwrap().venue, Venue::Paper);
+        for (instrument, role, expect) in [
+            ("    venue: outbox\n", "bridge", "needs `bridge`, a principal of role bridge"),
+            ("    bridge: exchange\n", "bridge", "`bridge` belongs to `venue: outbox`"),
+            ("    venue: outbox\n    bridge: exchange\n", "feed", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: nobody\n", "bridge", "not a principal with `role: bridge`"),
+            ("    venue: outbox\n    bridge: null\n", "bridge", "rules/instruments.yaml"),
+            ("    venue: exchange\n", "bridge", "unknown variant `exchange`"),
+        ] {
+            let error = compile(instrument, role).unwrap_err();
+            assert!(error.starts_with("rules/instruments.yaml") && error.contains(expect), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_home_s_own_council_counts_and_the_shipped_one_stands_in() {
+        let safety = include_str!("../../../rules/safety.yaml").to_owned();
+        let own = roles::SHIPPED.replacen("confidence_floor: 0.6", "confidence_floor: 0.7", 1);
+        let mut files = BTreeMap::from([("rules/safety.yaml".to_owned(), safety)]);
+        let floor = |files: &BTreeMap<String, String>| {
+            Rulebook::compile(&Bundle { files: files.clone() })
+                .map(|book| book.roles.confidence_floor.to_string())
+        };
+        assert_eq!(floor(&files).unwrap(), "0.6");
+        files.insert(roles::PATH.to_owned(), own);
+        assert_eq!(floor(&files).unwrap(), "0.7");
+        files.insert(roles::PATH.to_owned(), "roles: []".to_owned());
+        assert_eq!(floor(&files).unwrap_err().file, roles::PATH);
+    }
+
+    #[test]
+    fn what_control_decides_on_is_said_once_and_by_somebody() {
+        const REST: &str = "instruments: []\ndirections: [long]\nstop_distance: {min: 0.001, max: 0.1}\naccount: acc\nmarket: m\n";
+        let compile = |a: &str, b: &str, principal: &str, safety: &str| {
+            let text = |name: &str, own: &str| match own.contains("account") {
+                true => format!("name: {name}\n{own}\n{}", REST.split("account").next().unwrap_or_default()),
+                false => format!("name: {name}\n{own}\n{REST}"),
+            };
+            let safety = format!(
+                "{}\n{safety}\n",
+                include_str!("../../../rules/safety.yaml").split("\nreduced_risk_factor").next().unwrap()
+            );
+            let principals = format!("principals:\n  - {{name: hermes, role: {principal}}}\n");
+            let files = [
+                ("rules/safety.yaml".to_owned(), safety),
+                ("rules/principals.yaml".to_owned(), principals),
+                ("rules/strategies/a.yaml".to_owned(), text("a", a)),
+                ("rules/strategies/b.yaml".to_owned(), text("b", b)),
+            ];
+            Rulebook::compile(&Bundle { files: files.into() }).map_err(|error| error.to_string())
+        };
+        let good =
+            compile("status: active", "status: standby", "agent, control: {concerns: [\"acc:m\"]}", "")
+                .unwrap();
+        assert_eq!(good.safety.reduced_risk_factor.to_string(), "0.5");
+        assert!(good.safety.control_confidence_min.is_zero());
+        for (a, b, principal, safety, expect) in [
+            ("status: active", "status: active", "agent", "", "`a` is active on `acc:m` too"),
+            (
+                "status: active",
+                "status: standby\nstrategy_id: a",
+                "agent",
+                "",
+                "strategy_id `a` is that of `a` too",
+            ),
+            ("status: active\naccount: acc", "status: standby", "agent", "", "give both or none"),
+            ("status: active\nrisk_mode: lax", "status: standby", "agent", "", "unknown variant `lax`"),
+            ("status: active\ndegraded: ' '", "status: standby", "agent", "", "`degraded` gives a reason"),
+            ("status: idle", "status: standby", "agent", "", "unknown variant `idle`"),
+            (
+                "status: active",
+                "status: standby",
+                "agent, control: {concerns: [\"acc:n\"]}",
+                "",
+                "concern `acc:n` is that of no",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "feed, control: {concerns: [\"acc:m\"]}",
+                "",
+                "a feed decides on no concern",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent, control: {concern: []}",
+                "",
+                "unknown field `concern`",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "reduced_risk_factor: 0",
+                "`reduced_risk_factor` is 0",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "reduced_risk_factor: 1",
+                "`reduced_risk_factor` is 1",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "control_confidence_min: 1.1",
+                "`control_confidence_min` is 1.1",
+            ),
+            (
+                "status: active",
+                "status: standby",
+                "agent",
+                "control_confidence_min: -0.1",
+                "`control_confidence_min` is -0.1",
+            ),
+        ] {
+            let error = compile(a, b, principal, safety).map(|_| ()).unwrap_err();
+            assert!(error.contains(expect), "{error} for {expect}");
+        }
+    }
+
+    #[test]
+    fn exits_may_be_a_day_old_and_no_older() {
+        let shipped = include_str!("../../../rules/safety.yaml");
+        for (age, refused) in [("0", false), ("86400", false), ("86401", true), ("4294967295", true)] {
+            let text = shipped.replace("exit_age_max_s: 86400", &format!("exit_age_max_s: {age}"));
+            let bundle = Bundle { files: BTreeMap::from([("rules/safety.yaml".to_owned(), text)]) };
+            let told = Rulebook::compile(&bundle).map_err(|error| error.to_string());
+            assert_eq!(told.is_err(), refused, "{age}: {told:?}");
+            assert!(told.err().is_none_or(|error| error.contains("`exit_age_max_s`")), "{age}");
+        }
+    }
+}

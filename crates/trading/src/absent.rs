@@ -1,0 +1,80 @@
+//! What the gate does with the orders and positions of an agent that is absent, and a check for
+//! rule files that lack what an open position or order needs.
+
+use super::book::Book;
+use super::cancel;
+use super::change::Change;
+use super::order::{Order, OrderEnd, OrderRole, Position};
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::rulebook::RulebookError;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{Leg, OrderId, Principal};
+use spoolgate_wire::orders::{OrderType, TimeInForce};
+use spoolgate_wire::time::Time;
+
+/// Returns what is wrong if the rules leave a position or order of the book without its instrument,
+/// its strategy, or a principal who may reduce it.
+pub fn left_behind(book: &Book, rules: &Rulebook) -> Option<RulebookError> {
+    let positions = book.positions.keys().map(|(symbol, strategy)| ("position", symbol, strategy));
+    let orders = book.orders.values().map(|order| ("order", &order.symbol, &order.strategy));
+    positions.chain(orders).find_map(|(what, symbol, strategy)| {
+        let open = format!(
+            "of strategy `{strategy}` in `{symbol}` the {what} is open; put it back until that is closed"
+        );
+        let (file, gone) = if !rules.instruments.contains_key(symbol) {
+            ("rules/instruments.yaml".to_owned(), format!("instrument `{symbol}` is gone"))
+        } else if !rules.strategies.contains_key(strategy) {
+            (format!("rules/strategies/{strategy}.yaml"), "it is gone".to_owned())
+        } else if !rules.principals.values().any(|rule| rule.strategies.contains(strategy)) {
+            ("rules/principals.yaml".to_owned(), format!("nobody has strategy `{strategy}` any more"))
+        } else {
+            return None;
+        };
+        Some(RulebookError::new(file, None, format!("{gone}, but {open}")))
+    })
+}
+
+/// Cancels the working entries that `agent` sent. Stops, targets and exits stay.
+pub fn withdraw(book: &Book, agent: &Principal, now: Time) -> Vec<Change> {
+    let sent = book.orders.values().filter(|order| order.role == OrderRole::Entry && order.source == *agent);
+    sent.flat_map(|entry| cancel::close(book, entry, OrderEnd::Cancelled, now)).collect()
+}
+
+/// Returns the market order of line `seq` that closes the part of a position that no earlier order
+/// of this kind closes; `None` if nothing is left. Stops and resting exits stay until the position
+/// is flat: whichever fills first, fills are clamped to the held size.
+pub fn close_at_market(
+    book: &Book,
+    position: &Position,
+    agent: &Principal,
+    seq: u64,
+    now: Time,
+) -> Option<Change> {
+    let is_like_it = |order: &&Order| {
+        order.order_id.leg == Leg::Flatten && order.is_of(&position.strategy, &position.symbol)
+    };
+    let mut size = position.size.abs();
+    for order in book.orders.values().filter(is_like_it) {
+        size = size.checked_sub(order.leaves())?;
+    }
+    size.is_positive().then(|| {
+        Change::OrderPlaced(Order {
+            order_id: OrderId::of_line(seq).flatten(),
+            source: agent.clone(),
+            strategy: position.strategy.clone(),
+            symbol: position.symbol.clone(),
+            side: position.closing_side(),
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at: now,
+            time_in_force: TimeInForce::Gtc,
+            at_venue: position.exit_at_venue(),
+        })
+    })
+}

@@ -1,0 +1,39 @@
+//! `order.cancel`.
+
+use super::book::Book;
+use super::change::Change;
+use super::checks::{self, Kind, Subject};
+use super::order::{Order, OrderEnd, OrderRole};
+use super::requests::{Context, Verdict};
+use spoolgate_rules::Rulebook;
+use spoolgate_wire::orders::CancelOrder;
+use spoolgate_wire::time::Time;
+
+/// Decides a cancel. Cancelling an entry also closes its protective stop and its target, unless
+/// they cover what has already filled.
+pub fn cancel(book: &Book, rules: &Rulebook, request: &CancelOrder, ctx: &Context) -> Verdict {
+    let subject = Subject::of_target(book, rules, request.order_id, Kind::Cancel, ctx);
+    let rows = checks::run(&subject);
+    let accepted = checks::first_failed(&rows).is_none();
+    let changes = match subject.target {
+        Some(order) if accepted => close(book, order, OrderEnd::Cancelled, ctx.now),
+        _ => Vec::new(),
+    };
+    Verdict { checks: rows, accepted, headroom: None, changes }
+}
+
+/// Removes an order from the book; for an entry also its protective stop and target, unless they
+/// cover what has already filled.
+pub(super) fn close(book: &Book, order: &Order, end: OrderEnd, at: Time) -> Vec<Change> {
+    let mut changes = vec![Change::OrderClosed { order_id: order.order_id, end, at }];
+    if order.role == OrderRole::Entry {
+        let along = [order.order_id.stop(), order.order_id.target()];
+        let idle = along.iter().filter_map(|id| book.orders.get(id)).filter(|order| order.leaves().is_zero());
+        changes.extend(idle.map(|order| Change::OrderClosed {
+            order_id: order.order_id,
+            end: OrderEnd::Retired,
+            at,
+        }));
+    }
+    changes
+}

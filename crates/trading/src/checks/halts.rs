@@ -1,0 +1,158 @@
+//! Conditions that stop every entry: an untrusted clock, broken rules, losses, a halt by a person.
+
+use super::{CheckRow, OrderFacts, SAFETY, STATE, Subject, strategy_file};
+use crate::book::{Baseline, Book, Doubt};
+use spoolgate_rules::hours::Window;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::time::Time;
+
+/// Message used when equity is unknown.
+pub(super) const NO_EQUITY: &str = "equity is unknown: a price of an open position is missing or stale";
+
+/// The gate's clock can be trusted.
+pub(super) fn clock(subject: &Subject, _: &OrderFacts) -> CheckRow {
+    CheckRow::yes_no(subject.ctx.clock_fault.map(str::to_owned), STATE)
+}
+
+/// The rule files are usable.
+pub(super) fn rulebook(subject: &Subject, _: &OrderFacts) -> CheckRow {
+    CheckRow::yes_no(subject.ctx.rulebook_fault.map(str::to_owned), STATE)
+}
+
+/// Profit and loss of the UTC day = equity - equity at its start - deposits since >
+/// -max_daily_loss. Equality halts.
+pub(super) fn daily_loss_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    loss_halt(subject, facts, &Period::day(subject))
+}
+
+/// Profit and loss of the week, from Monday UTC, computed as for the day, > -max_weekly_loss.
+/// Equality halts.
+pub(super) fn weekly_loss_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    loss_halt(subject, facts, &Period::week(subject))
+}
+
+/// A period over which losses are counted.
+struct Period<'a> {
+    baseline: Option<&'a Baseline>,
+    start: Time,
+    loss_max: Amount,
+    no_baseline: &'static str,
+    inexact: &'static str,
+    halted: &'static str,
+}
+
+impl<'a> Period<'a> {
+    fn day(subject: &Subject<'a>) -> Period<'a> {
+        Period {
+            baseline: subject.book.account.day.as_ref(),
+            start: subject.ctx.now.day_start(),
+            loss_max: subject.rules.safety.max_daily_loss,
+            no_baseline: "today's starting equity is not recorded yet",
+            inexact: "the day's profit cannot be computed exactly",
+            halted: "the day's loss has reached its limit; entries go on tomorrow",
+        }
+    }
+
+    fn week(subject: &Subject<'a>) -> Period<'a> {
+        Period {
+            baseline: subject.book.account.week.as_ref(),
+            start: subject.ctx.now.week_start(),
+            loss_max: subject.rules.safety.max_weekly_loss,
+            no_baseline: "this week's starting equity is not recorded yet",
+            inexact: "the week's profit cannot be computed exactly",
+            halted: "the week's loss has reached its limit; entries go on next week",
+        }
+    }
+
+    /// Returns the profit and loss, or why it is unknown. A baseline of another period does not
+    /// count: the profit of that period could hide a loss of this one.
+    fn profit(&self, book: &Book, equity: Amount) -> Result<Amount, &'static str> {
+        let baseline = self.baseline.filter(|baseline| baseline.start == self.start);
+        book.profit_since(baseline.ok_or(self.no_baseline)?, equity).ok_or(self.inexact)
+    }
+}
+
+fn loss_halt(subject: &Subject, facts: &OrderFacts, period: &Period) -> CheckRow {
+    let Some(equity) = facts.equity else {
+        return CheckRow::unknown("usd", SAFETY, NO_EQUITY);
+    };
+    match period.profit(subject.book, equity) {
+        Ok(profit) => CheckRow::compared(profit, -period.loss_max, "usd", SAFETY)
+            .unless(profit > -period.loss_max, || period.halted),
+        Err(reason) => {
+            let source = if reason == period.no_baseline { STATE } else { SAFETY };
+            CheckRow::unknown("usd", source, reason)
+        }
+    }
+}
+
+/// Returns what may still be lost before the day's or the week's loss halts: the smaller of limit +
+/// profit and loss.
+pub(super) fn left_to_lose(subject: &Subject, facts: &OrderFacts) -> Result<Amount, &'static str> {
+    let equity = facts.equity.ok_or(NO_EQUITY)?;
+    let left = |period: Period| {
+        let profit = period.profit(subject.book, equity)?;
+        period.loss_max.checked_add(profit).ok_or(period.inexact)
+    };
+    Ok(left(Period::day(subject))?.min(left(Period::week(subject))?))
+}
+
+/// Drawdown = peak - equity < max_drawdown x peak, and no earlier drawdown is still latched.
+pub(super) fn drawdown_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let account = &subject.book.account;
+    let (Some(equity), Some(peak)) = (facts.equity, account.peak_equity) else {
+        return CheckRow::unknown("usd", SAFETY, "equity or its peak is unknown");
+    };
+    let limit = peak.checked_mul(subject.rules.safety.max_drawdown);
+    let (Some(drawdown), Some(limit)) = (peak.checked_sub(equity), limit) else {
+        return CheckRow::unknown("usd", SAFETY, "the drawdown cannot be computed exactly");
+    };
+    let row = CheckRow::compared(drawdown, limit, "usd", SAFETY);
+    if let Some(since) = account.drawdown_since {
+        return row.unless(false, || format!("halted by a drawdown since {since}; a person must clear it"));
+    }
+    row.unless(drawdown < limit && peak > Amount::ZERO, || "the drawdown has reached its limit".to_owned())
+}
+
+/// Trading is not halted by a person, a file or the agent itself.
+pub(super) fn manual_halt(subject: &Subject, _: &OrderFacts) -> CheckRow {
+    CheckRow::yes_no(subject.ctx.halted.map(str::to_owned), STATE)
+}
+
+/// The sender is not closed by the dead man's switch.
+pub(super) fn dead_man(subject: &Subject, _: &OrderFacts) -> CheckRow {
+    CheckRow::yes_no(subject.ctx.unheard.map(str::to_owned), STATE)
+}
+
+/// The time is outside the restricted windows of safety.yaml and of the strategy.
+pub(super) fn time_window(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let (now, name) = (subject.ctx.now, &facts.order.strategy);
+    let fault = |window: &Window| Some(format!("nothing is entered from {window}"));
+    if let Some(window) = subject.rules.safety.restricted.iter().find(|window| window.holds(now)) {
+        return CheckRow::yes_no(fault(window), SAFETY);
+    }
+    let strategy = subject.rules.strategies.get(name);
+    let own = strategy.and_then(|strategy| strategy.restricted.iter().find(|window| window.holds(now)));
+    match own {
+        Some(window) => CheckRow::yes_no(fault(window), strategy_file(name)),
+        None => CheckRow::yes_no(None, SAFETY),
+    }
+}
+
+/// The symbol is halted neither by an implausible gap nor by a doubt about the venue.
+pub(super) fn symbol_halt(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let gap = subject.book.halted_symbols.get(facts.symbol());
+    let gap = gap.map(|gap| {
+        format!(
+            "the market opened at {} after {} at {}, which is hard to believe; a person clears it",
+            gap.open, gap.previous, gap.time
+        )
+    });
+    let doubt = subject.book.doubted_symbols.get(facts.symbol()).map(|Doubt { at, what, .. }| {
+        format!("book and venue may differ since {at}: {what}; a person looks and clears it")
+    });
+    // One command clears both, so report both.
+    let faults: Vec<String> = gap.into_iter().chain(doubt).collect();
+    let fault = (!faults.is_empty()).then(|| faults.join("; besides, "));
+    CheckRow::yes_no(fault, STATE)
+}

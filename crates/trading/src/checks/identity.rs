@@ -1,0 +1,177 @@
+//! Checks of who sends the order, for what and why: duplicates, instrument, strategy, thesis.
+
+use super::{CONTROL, CheckRow, INSTRUMENTS, Kind, OrderFacts, PRINCIPALS, SAFETY, Subject, strategy_file};
+use crate::order::OrderRole;
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::strategies::{Direction, StrategyStatus};
+use spoolgate_rules::theses::Thesis;
+use spoolgate_wire::amount::Amount;
+
+/// No entry with the same strategy, symbol, side, type, size and price was accepted within
+/// `duplicate_window_s`; the end of the window counts.
+pub(super) fn duplicate_order(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let window_ms = i64::from(subject.rules.safety.duplicate_window_s).saturating_mul(1000);
+    let order = facts.order;
+    let duplicate = subject.book.recent_entries.iter().find(|entry| {
+        subject.ctx.now.since_ms(entry.at).saturating_abs() <= window_ms
+            && entry.strategy == order.strategy
+            && entry.symbol == order.symbol
+            && entry.side == order.side
+            && entry.order_type == order.order_type
+            && entry.size == facts.size
+            && entry.price == facts.terms.own_price
+    });
+    let fault =
+        duplicate.map(|entry| format!("the same entry was accepted at {}; wait or change it", entry.at));
+    CheckRow::yes_no(fault, SAFETY)
+}
+
+/// For entries: the instrument is configured and not restricted, the strategy lists the instrument
+/// and the direction, and the strategy has nothing open in it at another venue.
+pub(super) fn instrument_allowed(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let symbol = facts.symbol();
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::yes_no(Some(format!("instrument `{symbol}` is not configured")), INSTRUMENTS);
+    };
+    let name = &facts.order.strategy;
+    let source = strategy_file(name);
+    if subject.kind != Kind::Entry {
+        return CheckRow::yes_no(None, INSTRUMENTS);
+    }
+    if subject.rules.safety.restricted_instruments.contains(symbol) {
+        return CheckRow::yes_no(Some(format!("`{symbol}` is restricted; nobody enters it")), SAFETY);
+    }
+    let Some(strategy) = subject.rules.strategies.get(name) else {
+        return CheckRow::unknown("bool", source, format!("strategy `{name}` has no file"));
+    };
+    let direction = Direction::of_entry(facts.order.side);
+    let fault = if !strategy.instruments.contains(symbol) {
+        Some(format!("strategy `{name}` does not list `{symbol}`"))
+    } else if !strategy.directions.contains(&direction) {
+        Some(format!("strategy `{name}` may not go {}", direction.as_str()))
+    } else if is_open_elsewhere(subject, facts, instrument) {
+        Some(format!("what `{name}` has open in `{symbol}` is at another venue; close that first"))
+    } else {
+        None
+    };
+    CheckRow::yes_no(fault, source)
+}
+
+/// Whether a position or working entry that this order would add to is at another venue than the
+/// instrument's, because a person has changed the venue since. Exits go to the venue of the
+/// position.
+fn is_open_elsewhere(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> bool {
+    let (book, order) = (subject.book, facts.order);
+    let mut held = book.positions.values().filter(|held| held.symbol == order.symbol);
+    let mut entries = book.orders.values().filter(|open| open.role == OrderRole::Entry);
+    held.any(|held| held.strategy == order.strategy && !held.is_held_at_venue_of(instrument))
+        || entries.any(|open| {
+            open.at_venue.as_ref().map(|venue| &venue.bridge) != instrument.bridge.as_ref()
+                && open.is_of(&order.strategy, &order.symbol)
+        })
+}
+
+/// The strategy belongs to the sender; for entries its file exists, does not pause it, and control
+/// lets it run.
+pub(super) fn strategy_active(subject: &Subject) -> CheckRow {
+    let Some(name) = subject.strategy else {
+        let reason = "no such order, so nobody to compare the sender with";
+        return CheckRow::unknown("bool", PRINCIPALS, reason);
+    };
+    let source = subject.ctx.source;
+    let is_owner = subject.rules.principals.get(source).is_some_and(|rule| rule.strategies.contains(name));
+    if !is_owner {
+        let fault = format!("strategy `{name}` is not one of `{source}`'s");
+        return CheckRow::yes_no(Some(fault), PRINCIPALS);
+    }
+    if subject.kind != Kind::Entry {
+        return CheckRow::yes_no(None, PRINCIPALS);
+    }
+    let strategy = subject.rules.strategies.get(name);
+    let fault = match strategy.map(|strategy| (strategy.status, &strategy.concern)) {
+        None => Some(format!("strategy `{name}` has no file")),
+        Some((StrategyStatus::Paused, _)) => Some(format!("strategy `{name}` is paused; it may only reduce")),
+        Some((StrategyStatus::Standby, None)) => {
+            Some(format!("strategy `{name}` stands by and is of no concern, so nothing can switch to it"))
+        }
+        Some(_) => match subject.ctx.paused {
+            Some(why) => return CheckRow::yes_no(Some(format!("strategy `{name}` {why}")), CONTROL),
+            None => None,
+        },
+    };
+    CheckRow::yes_no(fault, strategy_file(name))
+}
+
+/// The thesis exists, matches this order, has not expired, was never refuted by the market, is not
+/// refuted by the last trade or the middle price, and no other open entry or position uses it.
+pub(super) fn thesis_valid(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let slug = &facts.order.thesis_slug;
+    let source = ["theses/", slug.as_str(), ".md"].concat();
+    let Some(thesis) = subject.rules.theses.get(slug) else {
+        return CheckRow::yes_no(Some(format!("there is no thesis `{slug}`")), source);
+    };
+    let direction = Direction::of_entry(facts.order.side);
+    let order = facts.order;
+    let fault = if thesis.strategy != order.strategy {
+        Some(format!("thesis `{slug}` is for strategy `{}`", thesis.strategy))
+    } else if thesis.symbol != order.symbol {
+        Some(format!("thesis `{slug}` is about `{}`", thesis.symbol))
+    } else if thesis.direction != direction {
+        Some(format!("thesis `{slug}` is {}", thesis.direction.as_str()))
+    } else if subject.ctx.now >= thesis.expires {
+        Some(format!("thesis `{slug}` expired at {}", thesis.expires))
+    } else if let Some(refuted) = subject.book.refuted.get(slug) {
+        let (at, price) = (refuted.at, refuted.price.normalized());
+        Some(format!("thesis `{slug}` was refuted at {at}: the market reached {price}; write another one"))
+    } else {
+        used_by(subject, facts)
+    };
+    if fault.is_some() {
+        return CheckRow::yes_no(fault, source);
+    }
+    match is_refuted(subject, thesis) {
+        None => CheckRow::unknown("bool", source, "no price is known to compare the thesis with"),
+        Some(refuted) => {
+            let fault = refuted.then(|| format!("thesis `{slug}` is refuted: the market crossed its level"));
+            CheckRow::yes_no(fault, source)
+        }
+    }
+}
+
+/// Returns which other open entry or position uses this thesis.
+fn used_by(subject: &Subject, facts: &OrderFacts) -> Option<String> {
+    let slug = &facts.order.thesis_slug;
+    let is_same = |order: &&crate::order::Order| {
+        order.role == OrderRole::Entry && order.thesis_slug.as_ref() == Some(slug)
+    };
+    if let Some(order) = subject.book.orders.values().find(is_same) {
+        return Some(format!("thesis `{slug}` already carries the open entry `{}`", order.order_id));
+    }
+    let position = subject.book.positions.values().find(|position| position.theses.contains(slug))?;
+    Some(format!("thesis `{slug}` already carries the open position in `{}`", position.symbol))
+}
+
+/// Whether a known price has reached a level that refutes the thesis. `None` if no price is known.
+fn is_refuted(subject: &Subject, thesis: &Thesis) -> Option<bool> {
+    let market = subject.book.two_sided(subject.instrument?);
+    let last = subject.book.markets.get(&thesis.symbol).and_then(|market| market.last.as_ref());
+    // Compare doubled values: the middle price becomes bid + ask, without a division.
+    let mut doubled: Vec<Amount> = Vec::new();
+    if let Some(last) = last {
+        doubled.push(last.price.checked_add(last.price)?);
+    }
+    if let Some(market) = market {
+        doubled.push(market.bid.checked_add(market.ask)?);
+    }
+    if doubled.is_empty() {
+        return None;
+    }
+    let twice = |level: Option<Amount>| match level {
+        Some(level) => level.checked_add(level).map(Some),
+        None => Some(None),
+    };
+    let (below, above) = (twice(thesis.invalid_below)?, twice(thesis.invalid_above)?);
+    Some(doubled.iter().any(|price| {
+        below.is_some_and(|below| *price <= below) || above.is_some_and(|above| *price >= above)
+    }))
+}

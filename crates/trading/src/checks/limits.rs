@@ -1,0 +1,260 @@
+//! Limits that are fractions of the capital base (risk, position, exposure), and the loss left
+//! before a halt. All are compared as money, by multiplication. A limit refuses only orders that
+//! make things worse.
+
+use std::borrow::Cow;
+
+use super::halts::NO_EQUITY;
+use super::order::{NO_INSTRUMENT, NO_MARKET, NOT_EXACT};
+use super::{CheckRow, OrderFacts, SAFETY, SAFETY_REDUCED, Subject, strategy_file};
+use crate::risk;
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::orders::Side;
+
+const NO_BASE: &str = "the capital base is 0: equity is used up";
+
+/// Returns the limit `fraction x capital base`, reduced if the risk mode requires it, or why there
+/// is none.
+fn limit_of(subject: &Subject, facts: &OrderFacts, fraction: Amount) -> Result<Amount, &'static str> {
+    let base = facts.capital_base.ok_or(NO_EQUITY)?;
+    subject.reduced(fraction).and_then(|fraction| base.checked_mul(fraction)).ok_or(NOT_EXACT)
+}
+
+/// Returns the source of the limits of safety.yaml in the current risk mode.
+pub(super) fn source_of(subject: &Subject) -> &'static str {
+    if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY }
+}
+
+/// Possible loss of this order down to its stop, with slippage and fees both ways, plus the
+/// possible loss of the position and the pending entries of the same strategy, symbol and direction
+/// that it adds to. At most `max_single_trade_risk` x capital base.
+pub(super) fn max_single_trade_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = source_of(subject);
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+    };
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_trade_risk) {
+        Ok(limit) => limit,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    if facts.market.is_none() {
+        return CheckRow::unknown("usd", source, NO_MARKET);
+    }
+    let others = || facts.around.risks(subject, facts, instrument);
+    let risk = own_risk(subject, facts, instrument)
+        .and_then(|own| others()?.iter().try_fold(own, |sum, other| sum.checked_add(*other)));
+    let Some(risk) = risk else {
+        return CheckRow::unknown("usd", source, NOT_EXACT);
+    };
+    judge(risk, limit, source, false, "the trade could lose too much down to its stop")
+}
+
+/// Returns the possible loss of this order alone down to its stop.
+fn own_risk(subject: &Subject, facts: &OrderFacts, instrument: &Instrument) -> Option<Amount> {
+    let (stop, safety) = (facts.order.planned_stop, &subject.rules.safety);
+    risk::of_entry(facts.worst_entry?, stop, facts.size, instrument, safety)
+}
+
+/// The worst case of the symbol with this order, max(|net + open buys|, |net - open sells|) x price
+/// x multiplier, without exits and stops: at most `max_single_position` x capital base.
+pub(super) fn max_single_position(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = source_of(subject);
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+    };
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_single_position) {
+        Ok(limit) => limit,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    let Some(price) = facts.notional_price else {
+        return CheckRow::unknown("usd", source, NO_MARKET);
+    };
+    let Some((notional, is_worse)) = own_worst_case(subject, facts, instrument, price) else {
+        return CheckRow::unknown("usd", source, NOT_EXACT);
+    };
+    judge(notional, limit, source, !is_worse, "the position in this symbol could grow too large")
+}
+
+/// Returns the worst case of the order's own symbol, and whether this order makes it worse.
+fn own_worst_case(
+    subject: &Subject,
+    facts: &OrderFacts,
+    instrument: &Instrument,
+    price: Amount,
+) -> Option<(Amount, bool)> {
+    let before = facts.around.own(subject, instrument)?;
+    let after = before.with(facts.order.side, facts.size)?;
+    let units = after.units();
+    Some((after.money(units, instrument, price)?, units > before.units()))
+}
+
+/// The worst cases of all symbols with this order: at most `max_total_exposure` x capital base. A
+/// symbol with anything open needs a fresh price.
+pub(super) fn max_total_exposure(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let reason = "all positions together could grow too large";
+    exposure(subject, facts, subject.rules.safety.max_total_exposure, reason, |instrument, price| {
+        let others = match &facts.around.others(subject, facts).all {
+            Ok(sides) => Ok(sides.worst),
+            Err(unknown) => Err(unknown.clone()),
+        };
+        (others, own_worst_case(subject, facts, instrument, price))
+    })
+}
+
+/// What could be held in the direction of this order over all symbols, including this order: for
+/// buys the sum of max(0, net + open buys) x price x multiplier, for sells of max(0, open sells -
+/// net). At most `max_same_direction_exposure` x capital base.
+pub(super) fn same_direction_exposure(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let reason = "too much could be held in one direction";
+    let side = facts.order.side;
+    exposure(subject, facts, subject.rules.safety.same_direction(), reason, |instrument, price| {
+        let others = match &facts.around.others(subject, facts).all {
+            Ok(sides) if side == Side::Buy => Ok(sides.long),
+            Ok(sides) => Ok(sides.short),
+            Err(unknown) => Err(unknown.clone()),
+        };
+        let own = || {
+            let before = facts.around.own(subject, instrument)?;
+            let after = before.with(side, facts.size)?;
+            let units = after.units_on(side);
+            Some((after.money(units, instrument, price)?, units > before.units_on(side)))
+        };
+        (others, own())
+    })
+}
+
+/// The worst cases of all symbols in the `group` of this instrument, with this order: at most
+/// `max_correlated_group` x capital base. No row for an instrument without a group.
+pub(super) fn correlated_group(subject: &Subject, facts: &OrderFacts) -> Option<CheckRow> {
+    subject.instrument?.group.as_ref()?;
+    let reason = "what moves together could grow too large";
+    Some(exposure(subject, facts, subject.rules.safety.correlated_group(), reason, |instrument, price| {
+        let others = facts.around.others(subject, facts).group.clone();
+        (others, own_worst_case(subject, facts, instrument, price))
+    }))
+}
+
+/// Compares a sum of worst cases with a fraction of the capital base. `sums` returns the sum over
+/// the other symbols, and the order's own worst case with whether the order makes it worse.
+fn exposure(
+    subject: &Subject,
+    facts: &OrderFacts,
+    fraction: Amount,
+    reason: &'static str,
+    sums: impl FnOnce(&Instrument, Amount) -> (Result<Amount, CheckRow>, Option<(Amount, bool)>),
+) -> CheckRow {
+    let source = source_of(subject);
+    let limit = match limit_of(subject, facts, fraction) {
+        Ok(limit) => limit,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
+        return CheckRow::unknown("usd", source, NO_MARKET);
+    };
+    let (others, own) = sums(instrument, price);
+    let others = match others {
+        Ok(others) => others,
+        Err(unknown) => return unknown,
+    };
+    let sum = own.and_then(|(own, is_worse)| Some((others.checked_add(own)?, is_worse)));
+    let Some((sum, is_worse)) = sum else {
+        return CheckRow::unknown("usd", source, NOT_EXACT);
+    };
+    judge(sum, limit, source, !is_worse, reason)
+}
+
+/// The worst cases of all symbols for this strategy alone, with this order: at most the strategy's
+/// `allocation` x capital base. No row for a strategy without an allocation.
+pub(super) fn strategy_allocation(subject: &Subject, facts: &OrderFacts) -> Option<CheckRow> {
+    let name = &facts.order.strategy;
+    let allocation = subject.rules.strategies.get(name)?.allocation?;
+    let mut source = strategy_file(name);
+    if subject.ctx.limit_factor.is_some() {
+        source.push_str(" (reduced)");
+    }
+    let limit = match limit_of(subject, facts, allocation) {
+        Ok(limit) => limit,
+        Err(reason) => return Some(CheckRow::unknown("usd", source, reason)),
+    };
+    let (Some(price), Some(instrument)) = (facts.notional_price, subject.instrument) else {
+        return Some(CheckRow::unknown("usd", source, NO_MARKET));
+    };
+    let others = match facts.around.others_of_strategy(subject, facts) {
+        Ok(others) => others,
+        Err(unknown) => return Some(unknown),
+    };
+    let own = || {
+        let before = facts.around.own_of_strategy(subject, facts)?;
+        let after = before.with(facts.order.side, facts.size)?;
+        let units = after.units();
+        let sum = others.checked_add(after.money(units, instrument, price)?)?;
+        Some((sum, units > before.units()))
+    };
+    let Some((sum, is_worse)) = own() else {
+        return Some(CheckRow::unknown("usd", source, NOT_EXACT));
+    };
+    let reason = "the strategy could hold more than it is allotted";
+    Some(judge(sum, limit, source, !is_worse, reason))
+}
+
+/// Possible loss of all positions down to their stops (without a stop: the whole notional) and of
+/// all pending entries, including this order: at most `max_portfolio_risk` x capital base.
+pub(super) fn max_portfolio_risk(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = source_of(subject);
+    let limit = match limit_of(subject, facts, subject.rules.safety.max_portfolio_risk) {
+        Ok(limit) => limit,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    match all_risk(subject, facts, source) {
+        Ok(risk) => judge(risk, limit, source, false, "all trades together could lose too much"),
+        Err(unknown) => unknown,
+    }
+}
+
+/// The same risk, compared with what is left to lose before the day's or the week's loss halts,
+/// whichever is less. So no trade can lose more than the halt allows.
+pub(super) fn loss_budget(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = source_of(subject);
+    let left = match facts.around.left_to_lose(subject, facts) {
+        Ok(left) => left,
+        Err(reason) => return CheckRow::unknown("usd", source, reason),
+    };
+    let Some(limit) = subject.reduced(left) else {
+        return CheckRow::unknown("usd", source, NOT_EXACT);
+    };
+    let risk = match all_risk(subject, facts, source) {
+        Ok(risk) => risk,
+        Err(unknown) => return unknown,
+    };
+    CheckRow::compared(risk, limit, "usd", source).unless(
+        limit.is_positive() && risk <= limit,
+        || "all trades together could lose more than the day or the week has left",
+    )
+}
+
+/// Returns the open risk plus the risk of this order.
+fn all_risk(subject: &Subject, facts: &OrderFacts, source: &'static str) -> Result<Amount, CheckRow> {
+    let (Some(instrument), Some(_)) = (subject.instrument, facts.market) else {
+        return Err(CheckRow::unknown("usd", source, NO_MARKET));
+    };
+    let open = facts.around.open_risk(subject, facts)?;
+    let risk = own_risk(subject, facts, instrument).and_then(|own| open.checked_add(own));
+    risk.ok_or_else(|| CheckRow::unknown("usd", source, NOT_EXACT))
+}
+
+/// Compares a value with its limit. If prices alone pushed the book over its limit, orders that do
+/// not add exposure still pass; with a capital base of 0 nothing passes.
+fn judge(
+    value: Amount,
+    limit: Amount,
+    source: impl Into<Cow<'static, str>>,
+    is_harmless: bool,
+    reason: &'static str,
+) -> CheckRow {
+    let row = CheckRow::compared(value, limit, "usd", source);
+    if !limit.is_positive() {
+        return row.unless(false, || NO_BASE);
+    }
+    row.unless(value <= limit || is_harmless, || reason)
+}

@@ -1,0 +1,251 @@
+//! The checks: one small function each, in one list in the order of the table in docs/trading.md.
+//! Every check that applies runs, so that the vector is complete; the first failed one names the
+//! rejection.
+
+mod activity;
+mod around;
+mod crossing;
+mod freshness;
+mod funds;
+mod halts;
+mod identity;
+mod limits;
+mod market;
+mod order;
+mod stops;
+mod subject;
+mod targets;
+
+pub use activity::open_orders;
+pub(super) use activity::{open_pairs, recent_entries};
+pub(crate) use around::open_notional;
+pub(super) use crossing::crossed_entries;
+pub use subject::{Kind, OrderFacts, Subject};
+
+use spoolgate_wire::checks::CheckRow;
+use spoolgate_wire::ids::StrategyName;
+
+/// Source of limits in `rules/safety.yaml`.
+const SAFETY: &str = "safety.yaml";
+/// Source of filters and fees.
+const INSTRUMENTS: &str = "instruments.yaml";
+/// Source of values that belong to principals.
+const PRINCIPALS: &str = "principals.yaml";
+/// Source of values from the book or the gate.
+const STATE: &str = "state";
+/// Source of values from control decisions.
+const CONTROL: &str = "control";
+/// Source of limits in `rules/safety.yaml` in risk mode `reduced`.
+const SAFETY_REDUCED: &str = "safety.yaml (reduced)";
+/// Source of filters in risk mode `reduced`.
+const INSTRUMENTS_REDUCED: &str = "instruments.yaml (reduced)";
+/// Source of values from the wire contract.
+const CONTRACT: &str = "contract";
+
+/// Returns the file of a strategy, as the source of its values.
+fn strategy_file(name: &StrategyName) -> String {
+    ["strategies/", name.as_str(), ".yaml"].concat()
+}
+
+/// Which arguments a check takes.
+#[derive(Clone, Copy)]
+enum Run {
+    /// Applies to any request.
+    Any(fn(&Subject) -> CheckRow),
+    /// Applies to orders only.
+    Order(fn(&Subject, &OrderFacts) -> CheckRow),
+    /// Applies to orders; no row if no limit is set or the order lacks the optional field.
+    Set(fn(&Subject, &OrderFacts) -> Option<CheckRow>),
+}
+
+/// One row of the table.
+struct Check {
+    /// Its name in answers.
+    name: &'static str,
+    /// The kinds of request that it refuses.
+    blocks: &'static [Kind],
+    /// The kinds for which it only warns and never refuses.
+    warns: &'static [Kind],
+    /// Whether its outcome depends on the size of the order.
+    by_size: bool,
+    /// The function that runs the check.
+    run: Run,
+}
+
+use Kind::{Cancel, Entry, Exit, Flip, Tighten};
+
+const ALL: &[Kind] = &[Entry, Exit, Flip, Cancel, Tighten];
+const ENTRIES: &[Kind] = &[Entry];
+const EXITS: &[Kind] = &[Exit, Flip];
+const ORDERS: &[Kind] = &[Entry, Exit, Flip];
+const PRICED: &[Kind] = &[Entry, Exit, Flip, Tighten];
+const SAFER: &[Kind] = &[Exit, Cancel, Tighten];
+const NONE: &[Kind] = &[];
+
+const fn any(name: &'static str, blocks: &'static [Kind], run: fn(&Subject) -> CheckRow) -> Check {
+    Check { name, blocks, warns: NONE, by_size: false, run: Run::Any(run) }
+}
+
+const fn entry(name: &'static str, run: fn(&Subject, &OrderFacts) -> CheckRow) -> Check {
+    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Order(run) }
+}
+
+/// A check of an entry that has a row only where its limit is set.
+const fn where_set(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<CheckRow>) -> Check {
+    Check { name, blocks: ENTRIES, warns: NONE, by_size: false, run: Run::Set(run) }
+}
+
+/// A check of an entry that is only a warning for exits.
+const fn entry_warns(name: &'static str, run: fn(&Subject, &OrderFacts) -> CheckRow) -> Check {
+    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Order(run) }
+}
+
+/// A check of an optional field of an entry; no row if the field is absent.
+const fn entry_given(name: &'static str, run: fn(&Subject, &OrderFacts) -> Option<CheckRow>) -> Check {
+    Check { name, blocks: ENTRIES, warns: EXITS, by_size: false, run: Run::Set(run) }
+}
+
+const fn sized(check: Check) -> Check {
+    Check { by_size: true, ..check }
+}
+
+const fn blocks(check: Check, blocks: &'static [Kind]) -> Check {
+    Check { blocks, ..check }
+}
+
+/// The table of checks. Only the rows whose `blocks` contains exits, cancels or tightens can refuse
+/// them (docs/trading.md, "the protected lane").
+const CHECKS: &[Check] = &[
+    any("request_freshness", ALL, freshness::request_freshness),
+    entry("clock", halts::clock),
+    entry("rulebook", halts::rulebook),
+    entry("duplicate_order", identity::duplicate_order),
+    entry_warns("instrument_allowed", identity::instrument_allowed),
+    any("strategy_active", ALL, identity::strategy_active),
+    entry("thesis_valid", identity::thesis_valid),
+    sized(entry_warns("arithmetic_range", order::arithmetic_range)),
+    any("price_tick", PRICED, order::price_tick),
+    sized(blocks(entry("size_lot", order::size_lot), ORDERS)),
+    sized(entry("min_notional", order::min_notional)),
+    sized(entry("max_order_value", order::max_order_value)),
+    sized(entry("max_order_size", order::max_order_size)),
+    entry("stop_required", stops::stop_required),
+    sized(entry("stop_hostable", stops::stop_hostable)),
+    entry("stop_distance", stops::stop_distance),
+    entry_given("target_valid", stops::target_valid),
+    entry_warns("price_collar", market::price_collar),
+    entry("slippage_to_plan", market::slippage_to_plan),
+    entry_warns("market_data", market::market_data),
+    sized(entry("max_single_trade_risk", limits::max_single_trade_risk)),
+    sized(entry("max_single_position", limits::max_single_position)),
+    sized(entry("max_total_exposure", limits::max_total_exposure)),
+    sized(entry("same_direction_exposure", limits::same_direction_exposure)),
+    sized(where_set("correlated_group", limits::correlated_group)),
+    sized(where_set("strategy_allocation", limits::strategy_allocation)),
+    sized(entry("max_portfolio_risk", limits::max_portfolio_risk)),
+    sized(entry("loss_budget", limits::loss_budget)),
+    entry_warns("daily_loss_halt", halts::daily_loss_halt),
+    entry_warns("weekly_loss_halt", halts::weekly_loss_halt),
+    entry_warns("drawdown_halt", halts::drawdown_halt),
+    entry_warns("manual_halt", halts::manual_halt),
+    entry("dead_man", halts::dead_man),
+    entry("max_open_positions", activity::max_open_positions),
+    entry("max_open_orders", activity::max_open_orders),
+    sized(entry("buying_power", funds::buying_power)),
+    sized(where_set("liquidity_participation", funds::liquidity_participation)),
+    entry("time_window", halts::time_window),
+    entry("order_rate", activity::order_rate),
+    Check { warns: SAFER, ..any("message_rate", &[Entry, Flip], activity::message_rate) },
+    entry("repeated_execution", activity::repeated_execution),
+    entry("loss_streak", activity::loss_streak),
+    entry("cooldown", activity::cooldown),
+    entry_warns("self_cross", crossing::self_cross),
+    entry_warns("symbol_halt", halts::symbol_halt),
+    sized(blocks(entry("reduce_only", order::reduce_only), EXITS)),
+    any("cancel_ok", &[Cancel], targets::cancel_ok),
+    any("tighten_ok", &[Tighten], targets::tighten_ok),
+];
+
+/// Runs every check that applies to the subject.
+pub fn run(subject: &Subject) -> Vec<CheckRow> {
+    let mut rows = Vec::with_capacity(CHECKS.len());
+    rows.extend(CHECKS.iter().filter_map(|check| row(check, subject)));
+    rows
+}
+
+/// Returns the names of all checks, in order.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|check| check.name)
+}
+
+/// Runs the check of this name, whether or not it blocks this kind of request; `None` if the check
+/// has no row.
+pub fn found(name: &str, subject: &Subject) -> Option<CheckRow> {
+    let check = CHECKS.iter().find(|check| check.name == name)?;
+    row_of(check, subject)
+}
+
+/// Returns the name of the first check that refuses, without building rows.
+pub fn refusal(subject: &Subject) -> Option<&'static str> {
+    CHECKS.iter().find(|check| refuses(check, subject)).map(|check| check.name)
+}
+
+/// Like [`refusal`], but only for checks whose outcome depends on the size, without `except`.
+pub fn refusal_by_size(subject: &Subject, except: &[&str]) -> Option<&'static str> {
+    let mut sized = CHECKS.iter().filter(|check| check.by_size && !except.contains(&check.name));
+    sized.find(|check| refuses(check, subject)).map(|check| check.name)
+}
+
+/// Whether the outcome of this check depends on the size of the order.
+pub fn is_by_size(name: &str) -> bool {
+    CHECKS.iter().any(|check| check.name == name && check.by_size)
+}
+
+/// Returns the name of the first check that failed.
+pub fn first_failed(rows: &[CheckRow]) -> Option<&str> {
+    rows.iter().find(|row| !row.passed).map(|row| &*row.name)
+}
+
+fn row(check: &Check, subject: &Subject) -> Option<CheckRow> {
+    let is_blocking = check.blocks.contains(&subject.kind);
+    if !is_blocking && !check.warns.contains(&subject.kind) {
+        return None;
+    }
+    let row = row_of(check, subject)?;
+    Some(if is_blocking { row } else { row.lifted("exempt") })
+}
+
+fn refuses(check: &Check, subject: &Subject) -> bool {
+    check.blocks.contains(&subject.kind) && row_of(check, subject).is_some_and(|row| !row.passed)
+}
+
+/// Runs the check; `None` if it has no row.
+fn row_of(check: &Check, subject: &Subject) -> Option<CheckRow> {
+    let row = match (check.run, &subject.order) {
+        (Run::Any(run), _) => run(subject),
+        (Run::Order(run), Some(order)) => run(subject, order),
+        (Run::Set(run), Some(order)) => run(subject, order)?,
+        (Run::Order(_) | Run::Set(_), None) => {
+            CheckRow::unknown("bool", CONTRACT, "there is no order to look at")
+        }
+    };
+    Some(row.named(check.name))
+}
+
+#[cfg(test)]
+mod table {
+    use super::names;
+
+    #[test]
+    fn the_table_in_the_docs_has_every_check_in_this_order() {
+        let docs = include_str!("../../../../docs/trading.md");
+        let table = docs.split("## Checks\n").nth(1).unwrap();
+        let first_cells =
+            table.lines().filter(|line| line.starts_with("| `")).map(|line| line.split('|').nth(1).unwrap());
+        let told: Vec<&str> = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+        let mut rest = told.iter();
+        for name in names() {
+            assert!(rest.any(|told| *told == name), "docs/trading.md lacks `{name}`, or has it elsewhere");
+        }
+    }
+}

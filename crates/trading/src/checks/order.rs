@@ -1,0 +1,138 @@
+//! Checks of the order itself: digits, tick, lot, notional, size, and what it may reduce.
+
+use super::{
+    CONTRACT, CheckRow, INSTRUMENTS, INSTRUMENTS_REDUCED, Kind, OrderFacts, SAFETY, SAFETY_REDUCED, STATE,
+    Subject,
+};
+use crate::class::Class;
+use crate::pricing::notional_price;
+use spoolgate_wire::amount::Amount;
+
+/// Message used when bid and ask are missing.
+pub(super) const NO_MARKET: &str = "no fresh bid and ask, so it cannot be computed";
+/// Message used when a product or sum has too many digits.
+pub(super) const NOT_EXACT: &str = "it cannot be computed exactly; use fewer digits";
+/// Message used when the instrument is not configured.
+pub(super) const NO_INSTRUMENT: &str = "the instrument is not configured";
+
+/// price x size x multiplier is exact. The last known price is enough, fresh or not, because only
+/// the digits matter.
+pub(super) fn arithmetic_range(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("bool", CONTRACT, NO_INSTRUMENT);
+    };
+    let known = subject.book.two_sided(instrument).map(|market| notional_price(&facts.terms, &market));
+    let Some(price) = known.or(facts.terms.own_price) else {
+        return CheckRow::unknown("bool", CONTRACT, NO_MARKET);
+    };
+    let product = price.checked_mul(facts.size).and_then(|value| value.checked_mul(instrument.multiplier));
+    let fault = "price x size x multiplier has more than 28 digits; use fewer";
+    CheckRow::yes_no(product.is_none().then(|| fault.to_owned()), CONTRACT)
+}
+
+/// Every price of the request is a multiple of the tick; 0 disables the check. An exit of an
+/// instrument that is no longer configured passes, because there is no tick to compare with.
+pub(super) fn price_tick(subject: &Subject) -> CheckRow {
+    let Some(instrument) = subject.instrument else {
+        return without_filters(subject.kind);
+    };
+    let tick = instrument.tick;
+    let off = subject
+        .prices
+        .iter()
+        .find(|(_, price)| !(tick.is_zero() || price.is_multiple_of(tick) == Some(true)));
+    let fault = off.map(|(field, price)| format!("`{field}` {price} is not a multiple of the tick {tick}"));
+    CheckRow::yes_no(fault, INSTRUMENTS)
+}
+
+fn without_filters(kind: Kind) -> CheckRow {
+    match kind {
+        Kind::Entry | Kind::Cancel => CheckRow::unknown("bool", INSTRUMENTS, NO_INSTRUMENT),
+        Kind::Exit | Kind::Flip | Kind::Tighten => {
+            let remark = format!("{NO_INSTRUMENT}: no tick or lot to compare with");
+            CheckRow::yes_no(None, INSTRUMENTS).remarked(remark)
+        }
+    }
+}
+
+/// The size is a multiple of the lot (0 disables) and at least `min_size`. An exit that closes all
+/// that is left is exempt from both; otherwise a remainder could never be closed.
+pub(super) fn size_lot(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let Some(instrument) = subject.instrument else {
+        return without_filters(subject.kind);
+    };
+    let (size, lot) = (facts.size, instrument.lot);
+    let row = CheckRow::compared(size, instrument.min_size, "size", INSTRUMENTS);
+    if !size.is_positive() {
+        return row.unless(false, || "a size must be above 0");
+    }
+    if facts.class == Class::Exit && Some(size) == facts.capacity {
+        return row;
+    }
+    if !lot.is_zero() && size.is_multiple_of(lot) != Some(true) {
+        let row = CheckRow::compared(size, lot, "size", INSTRUMENTS);
+        return row.unless(false, || format!("the size is not a multiple of the lot {lot}"));
+    }
+    row.unless(size >= instrument.min_size, || "below the smallest size")
+}
+
+/// The notional is at least `min_notional`; 0 disables the check.
+pub(super) fn min_notional(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("usd", INSTRUMENTS, NO_INSTRUMENT);
+    };
+    let Some(notional) = facts.notional(instrument) else {
+        return CheckRow::unknown("usd", INSTRUMENTS, no_notional(facts));
+    };
+    let limit = instrument.min_notional;
+    CheckRow::compared(notional, limit, "usd", INSTRUMENTS)
+        .unless(notional >= limit, || "the order is worth less than the smallest notional")
+}
+
+/// The notional is at most `max_order_value`.
+pub(super) fn max_order_value(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = if subject.ctx.limit_factor.is_some() { SAFETY_REDUCED } else { SAFETY };
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("usd", source, NO_INSTRUMENT);
+    };
+    let Some(notional) = facts.notional(instrument) else {
+        return CheckRow::unknown("usd", source, no_notional(facts));
+    };
+    let Some(limit) = subject.reduced(subject.rules.safety.max_order_value) else {
+        return CheckRow::unknown("usd", source, NOT_EXACT);
+    };
+    CheckRow::compared(notional, limit, "usd", source)
+        .unless(notional <= limit, || "the order is worth more than one order may be")
+}
+
+fn no_notional(facts: &OrderFacts) -> &'static str {
+    if facts.notional_price.is_none() { NO_MARKET } else { NOT_EXACT }
+}
+
+/// The size is at most the instrument's `max_size`.
+pub(super) fn max_order_size(subject: &Subject, facts: &OrderFacts) -> CheckRow {
+    let source = if subject.ctx.limit_factor.is_some() { INSTRUMENTS_REDUCED } else { INSTRUMENTS };
+    let Some(instrument) = subject.instrument else {
+        return CheckRow::unknown("size", source, NO_INSTRUMENT);
+    };
+    let Some(limit) = subject.reduced(instrument.max_size) else {
+        return CheckRow::unknown("size", source, NOT_EXACT);
+    };
+    CheckRow::compared(facts.size, limit, "size", source)
+        .unless(facts.size <= limit, || "larger than one order may be")
+}
+
+/// An order against the strategy's position is at most what is left to reduce. When it fills, it is
+/// clamped to the live position again.
+pub(super) fn reduce_only(_: &Subject, facts: &OrderFacts) -> CheckRow {
+    let row = CheckRow::compared(facts.size, facts.capacity.unwrap_or(Amount::ZERO), "size", STATE);
+    match facts.class {
+        Class::Flip { reduce, .. } if reduce.is_zero() => row.unless(false, || {
+            "working exits already reduce the whole position; cancel one of them first".to_owned()
+        }),
+        Class::Flip { reduce, increase } => {
+            row.unless(false, || format!("split into an exit of {reduce} and an entry of {increase}"))
+        }
+        Class::Entry | Class::Exit => row,
+    }
+}

@@ -1,0 +1,87 @@
+//! Cancels and tightens: requests about an order that is already open.
+
+use super::{CheckRow, STATE, Subject};
+use crate::order::{Order, OrderRole};
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::Leg;
+use spoolgate_wire::orders::Side;
+
+/// The order is open and is neither a protective stop nor the exit that replaces a refused stop:
+/// cancelling these would be a loosening. If the order has already ended, the cancel is a no-op,
+/// because it may have crossed the last fill.
+pub(super) fn cancel_ok(subject: &Subject) -> CheckRow {
+    let Some(order) = subject.target else {
+        let closed = subject.ctx.closed_order.filter(|closed| Some(closed.order_id) == subject.target_id);
+        let Some(closed) = closed else {
+            return CheckRow::yes_no(Some("there is no such order".to_owned()), STATE);
+        };
+        let remark = format!("nothing to do: `{}` is no longer open", closed.order_id);
+        return CheckRow::yes_no(None, STATE).remarked(remark);
+    };
+    let id = order.order_id;
+    if order.ending().is_some() {
+        let remark = format!("nothing to do: the venue was asked to end `{id}`");
+        return CheckRow::yes_no(None, STATE).remarked(remark);
+    }
+    let fault = if order.role == OrderRole::Protective {
+        Some(format!("`{id}` is a protective stop: tighten it, or exit the position and it goes with it"))
+    } else if id.leg == Leg::Flatten {
+        Some(format!("`{id}` closes what no stop protects: the venue has none"))
+    } else {
+        None
+    };
+    CheckRow::yes_no(fault, STATE)
+}
+
+/// The stop is open, not triggered, and the new price is closer to the market by direction (long:
+/// higher, short: lower), above 0, and would not trigger at once. An equal price is a no-op.
+/// Without a fresh price the last condition is skipped: a stop must never be kept wide because data
+/// are missing.
+pub(super) fn tighten_ok(subject: &Subject) -> CheckRow {
+    let stop = subject.target.filter(|order| order.role == OrderRole::Protective);
+    let (Some(stop), Some(new)) = (stop, subject.new_stop) else {
+        return CheckRow::unknown("price", STATE, "no open protective stop has this id");
+    };
+    let Some(old) = stop.trigger else {
+        return CheckRow::unknown("price", STATE, "the stop has no price");
+    };
+    let row = CheckRow::compared(new, old, "price", STATE);
+    if stop.triggered {
+        return row.unless(false, || "the stop has already been triggered".to_owned());
+    }
+    if stop.ending().is_some() {
+        return row.unless(false, || "the venue was asked to end the stop");
+    }
+    if new == old {
+        return row.remarked("nothing to do: the stop is there already");
+    }
+    let (is_tighter, rule) = match stop.side {
+        Side::Sell => (new > old, "of a long only moves up"),
+        Side::Buy => (new < old && new.is_positive(), "of a short only moves down"),
+    };
+    if !is_tighter {
+        return row.unless(false, || format!("the stop {rule}; this would loosen it"));
+    }
+    match fresh_mark(subject, stop) {
+        None => {
+            let mut row = row;
+            row.reason = Some("no fresh price: not compared with the market".into());
+            row
+        }
+        Some(mark) => {
+            let is_clear = match stop.side {
+                Side::Sell => new < mark,
+                Side::Buy => new > mark,
+            };
+            row.unless(is_clear, || {
+                format!("it would trigger at once: the market is at {mark}; send an exit")
+            })
+        }
+    }
+}
+
+/// Returns the mark that would trigger the stop, if it is fresh.
+fn fresh_mark(subject: &Subject, stop: &Order) -> Option<Amount> {
+    let is_long = stop.side == Side::Sell;
+    subject.book.fresh_mark(subject.instrument?, is_long, subject.rules, subject.ctx.now)
+}

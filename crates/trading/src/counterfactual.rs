@@ -1,0 +1,190 @@
+//! What an entry would have led to: the entry runs alone in a book of its own and the paper venue
+//! fills it on the rows that came after it, until its stop, its target or a time stop has closed
+//! it.
+
+use serde::Serialize;
+
+use super::book::Book;
+use super::cancel::close;
+use super::change::Change;
+use super::order::{Order, OrderEnd, OrderRole};
+use super::submit::{Sent, entry_on_paper};
+use super::venue::{VenueError, on_rows};
+use crate::market_row::Row;
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::instruments::MarketSource;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{OrderId, Principal, Symbol};
+use spoolgate_wire::orders::SubmitOrder;
+use spoolgate_wire::time::Time;
+
+/// An entry as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The order.
+    pub order: &'a SubmitOrder,
+    /// The principal that sent it.
+    pub source: &'a Principal,
+    /// The id that it would have had.
+    pub order_id: OrderId,
+    /// When it was decided.
+    pub at: Time,
+}
+
+/// What closed a trade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Its planned stop.
+    Stop,
+    /// Its target.
+    Target,
+    /// The time stop: it had been held for as long as allowed.
+    TimeStop,
+    /// The venue refused its stop, so what had filled was closed again.
+    TakenBack,
+}
+
+/// A trade that was closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trade {
+    /// Profit or loss after fees, account currency. Funding is not in it.
+    pub net: Amount,
+    /// What closed the last part of it.
+    pub way: Way,
+}
+
+/// The state of a replayed entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It waits to fill, or its position is open.
+    Open,
+    /// It ended without filling.
+    NeverFilled,
+    /// It was filled and closed.
+    Closed(Trade),
+}
+
+/// A replay of one entry.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    book: Book,
+    symbol: Symbol,
+    entry: OrderId,
+    sent_at: Time,
+    time_stop_ms: i64,
+    /// When the row that first filled it became known.
+    opened_at: Option<Time>,
+    /// The way of the last fill that closed something.
+    way: Option<Way>,
+    has_timed_out: bool,
+}
+
+impl Replay {
+    /// Creates the replay of an entry as it was after its decision; from `known` it takes only the
+    /// market of the symbol. An entry held longer than `time_stop_ms` is closed at the market; an
+    /// entry still unfilled after that time is ended.
+    ///
+    /// # Errors
+    /// Returns [`VenueError`] if the book does not take its orders.
+    pub fn new(entry: &Entry<'_>, known: &Book, time_stop_ms: i64) -> Result<Replay, VenueError> {
+        let Entry { order, source, order_id, at: now } = *entry;
+        let mut book = Book::default();
+        let symbol = order.symbol.clone();
+        if let Some(market) = known.markets.get(&symbol) {
+            book.markets.insert(symbol.clone(), market.clone());
+        }
+        for order in entry_on_paper(order, &Sent { source, order_id, now }) {
+            book.apply(&Change::OrderPlaced(order))?;
+        }
+        let (opened_at, way, has_timed_out) = (None, None, false);
+        Ok(Replay {
+            book,
+            symbol,
+            entry: order_id,
+            sent_at: now,
+            time_stop_ms,
+            opened_at,
+            way,
+            has_timed_out,
+        })
+    }
+
+    /// Returns the symbol of the entry.
+    pub fn symbol(&self) -> &Symbol {
+        &self.symbol
+    }
+
+    /// Runs one row of the symbol through the paper venue; `now` is when the gate took the row.
+    ///
+    /// # Errors
+    /// Returns [`VenueError`] if the venue cannot use the row; the replay cannot go on then.
+    pub fn row(&mut self, rules: &Rulebook, row: &Row, now: Time) -> Result<Progress, VenueError> {
+        let (begins_ms, source) = match *row {
+            Row::Bar { open_ms, .. } => (open_ms, MarketSource::Bars),
+            Row::Quote { time_ms, .. } => (time_ms, MarketSource::Quotes),
+        };
+        let fills = rules.instruments.get(&self.symbol).is_some_and(|it| it.fills_from == source);
+        if fills && !self.has_timed_out {
+            self.time_out(begins_ms, now)?;
+        }
+        for step in on_rows(&self.book, rules, &self.symbol, std::slice::from_ref(row), now)? {
+            for change in step.changes {
+                self.book.apply(&change)?;
+                if let Change::OrderFilled(fill) = change {
+                    self.opened_at.get_or_insert(fill.market_time);
+                    self.way = match fill.role {
+                        OrderRole::Entry => self.way,
+                        OrderRole::Protective => Some(Way::Stop),
+                        OrderRole::Target => Some(Way::Target),
+                        OrderRole::Exit if self.has_timed_out => Some(Way::TimeStop),
+                        OrderRole::Exit => Some(Way::TakenBack),
+                    };
+                }
+            }
+        }
+        Ok(self.progress())
+    }
+
+    /// Ends a working entry and closes an open position at the market if the row begins at or after
+    /// the time stop.
+    fn time_out(&mut self, begins_ms: i64, now: Time) -> Result<(), VenueError> {
+        let due = self.opened_at.unwrap_or(self.sent_at).plus_ms(self.time_stop_ms);
+        if begins_ms < due.ms() {
+            return Ok(());
+        }
+        self.has_timed_out = true;
+        let entry = self.book.orders.get(&self.entry).cloned();
+        let ended = entry.as_ref().map(|entry| close(&self.book, entry, OrderEnd::Expired, now));
+        for change in ended.into_iter().flatten() {
+            self.book.apply(&change)?;
+        }
+        let held = self.book.positions.values().next();
+        let model = entry.or_else(|| self.book.orders.get(&self.entry.stop()).cloned());
+        let taken_back = self.book.orders.contains_key(&self.entry.flatten());
+        if let (Some(held), Some(model), false) = (held, model, taken_back) {
+            // Do not use the id of an exit that an agent sends: the venue's filters could then
+            // refuse the exit, and the position would stay open for ever.
+            let exit: Order = model.leaving(self.entry.flatten(), held.closing_side(), held.size.abs(), due);
+            self.book.apply(&Change::OrderPlaced(exit))?;
+        }
+        Ok(())
+    }
+
+    /// Returns the state of the entry.
+    pub fn progress(&self) -> Progress {
+        let waits = self.book.orders.contains_key(&self.entry);
+        match (self.opened_at, self.way) {
+            _ if waits || !self.book.positions.is_empty() => Progress::Open,
+            (None, _) => Progress::NeverFilled,
+            (Some(_), way) => {
+                let account = &self.book.account;
+                match account.realised.checked_sub(account.fees) {
+                    Some(net) => Progress::Closed(Trade { net, way: way.unwrap_or(Way::TakenBack) }),
+                    // A result that cannot be computed exactly counts as open.
+                    None => Progress::Open,
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! A working order, a position and a fill: the nouns of the book.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{OrderId, Principal, StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::orders::{OrderType, Side, TimeInForce};
+use spoolgate_wire::time::Time;
+
+/// The purpose of an order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderRole {
+    /// Opens or adds to a position.
+    Entry,
+    /// Reduces a position; sent by the agent. Reduce-only: clamped to the live position when it
+    /// fills.
+    Exit,
+    /// The stop that the gate placed with an entry. Its size follows the fills and the position.
+    Protective,
+    /// The limit exit that the gate placed with an entry. Its size is the size that the entry's
+    /// stop protects.
+    Target,
+}
+
+/// How an order ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OrderEnd {
+    /// Filled completely.
+    Filled,
+    /// Cancelled by its owner.
+    Cancelled,
+    /// Cancelled by the gate because nothing was left to reduce or protect.
+    Retired,
+    /// Refused by the venue.
+    Refused,
+    /// Its time in force ended.
+    Expired,
+}
+
+/// An open order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The order id.
+    pub order_id: OrderId,
+    /// The principal that sent the order.
+    pub source: Principal,
+    /// The strategy that owns the order.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    pub side: Side,
+    /// Entry, exit, protective stop or target.
+    pub role: OrderRole,
+    /// Limit, market or stop.
+    pub order_type: OrderType,
+    /// Ordered size; for protective stops the size they protect now.
+    pub size: Amount,
+    /// Filled so far.
+    pub filled: Amount,
+    /// Limit price of limit orders.
+    pub price: Option<Amount>,
+    /// Trigger of stop orders, protective ones included.
+    pub trigger: Option<Amount>,
+    /// Whether the market has reached the trigger; the rest then fills like a market order.
+    pub triggered: bool,
+    /// Thesis of an entry.
+    pub thesis_slug: Option<ThesisSlug>,
+    /// When the gate accepted it.
+    pub accepted_at: Time,
+    /// How long it stays open.
+    #[serde(default, skip_serializing_if = "TimeInForce::is_gtc")]
+    pub time_in_force: TimeInForce,
+    /// State at the venue behind a bridge; `None` if market rows fill the order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_venue: Option<AtVenue>,
+}
+
+impl Order {
+    /// Returns the size still to fill (FIX LeavesQty).
+    pub fn leaves(&self) -> Amount {
+        self.size.checked_sub(self.filled).filter(|left| left.is_positive()).unwrap_or(Amount::ZERO)
+    }
+
+    /// Returns how the order shall end, if the venue was asked to end it and has not confirmed that
+    /// yet; until then it may still fill.
+    pub fn ending(&self) -> Option<OrderEnd> {
+        self.at_venue.as_ref()?.ending
+    }
+
+    /// Creates a market order, at the same venue as this order, that closes `size` of what this
+    /// order opened. No bridge was instructed about it yet.
+    pub(super) fn leaving(&self, order_id: OrderId, side: Side, size: Amount, accepted_at: Time) -> Order {
+        Order {
+            order_id,
+            side,
+            role: OrderRole::Exit,
+            order_type: OrderType::Market,
+            size,
+            filled: Amount::ZERO,
+            price: None,
+            trigger: None,
+            triggered: false,
+            thesis_slug: None,
+            accepted_at,
+            time_in_force: TimeInForce::Gtc,
+            at_venue: self
+                .at_venue
+                .as_ref()
+                .map(|venue| AtVenue::new(venue.bridge.clone(), venue.multiplier)),
+            ..self.clone()
+        }
+    }
+
+    /// Whether it belongs to this strategy's position in this symbol.
+    pub fn is_of(&self, strategy: &StrategyName, symbol: &Symbol) -> bool {
+        self.strategy == *strategy && self.symbol == *symbol
+    }
+}
+
+/// State of an order at a venue behind a bridge.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AtVenue {
+    /// The bridge that carries the order out; only this bridge may report on it.
+    pub bridge: Principal,
+    /// The instrument's multiplier when the order was accepted, so that fills can be booked even if
+    /// the instrument is gone.
+    pub multiplier: Amount,
+    /// The version of the last instruction; 0 if there was none.
+    pub version: u32,
+    /// What the last instruction stated; `None` if there was none, or if it was a cancel.
+    pub told: Option<Told>,
+    /// Sizes that the venue may be working, each with the version that stated it: from the last
+    /// version that the venue certainly works, without sizes that a later version reaches or
+    /// exceeds. So the first is the largest.
+    pub sizes: Vec<(u32, Amount)>,
+    /// How the order shall end, once the gate wants to end it.
+    pub ending: Option<OrderEnd>,
+    /// Whether the venue reported that the order is gone.
+    pub gone: bool,
+}
+
+/// The part of an instruction that can change between versions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Told {
+    /// The whole size.
+    pub size: Amount,
+    /// Trigger of a stop.
+    pub trigger: Option<Amount>,
+}
+
+impl AtVenue {
+    /// Creates the state of an order that no instruction was given for yet.
+    pub fn new(bridge: Principal, multiplier: Amount) -> AtVenue {
+        let (told, ending) = (None, None);
+        AtVenue { bridge, multiplier, version: 0, told, sizes: Vec::new(), ending, gone: false }
+    }
+
+    /// Whether the venue may be working the order.
+    pub fn is_out(&self) -> bool {
+        self.version > 0 && !self.gone
+    }
+
+    /// Returns the largest size that the venue may be working.
+    pub fn most(&self) -> Amount {
+        self.sizes.first().map_or(Amount::ZERO, |(_, size)| *size)
+    }
+
+    /// Records an instruction.
+    pub(super) fn instruct(&mut self, instruction: &Instruction) {
+        self.version = instruction.version;
+        let Instruction { size, trigger, .. } = *instruction;
+        self.told = (instruction.instruction != Verb::Cancel).then_some(Told { size, trigger });
+        if instruction.instruction != Verb::Cancel {
+            while self.sizes.last().is_some_and(|(_, earlier)| *earlier <= size) {
+                self.sizes.pop();
+            }
+            self.sizes.push((instruction.version, size));
+        }
+    }
+
+    /// Records a report.
+    pub(super) fn report(&mut self, working: Option<u32>, gone: bool) {
+        if let Some(working) = working {
+            self.sizes.retain(|(version, _)| *version >= working);
+        }
+        self.gone = self.gone || gone;
+    }
+}
+
+/// What an instruction asks a bridge to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// Place the order.
+    Place,
+    /// Change the order at the venue to what is stated.
+    Replace,
+    /// Cancel the order at the venue.
+    Cancel,
+}
+
+/// The complete target state of an order at a venue, so that a bridge that knows the highest
+/// version needs no other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Instruction {
+    /// The order.
+    pub order_id: OrderId,
+    /// The version: 1 for the first instruction of this order, then one higher each time.
+    pub version: u32,
+    /// What to do.
+    pub instruction: Verb,
+    /// The bridge that carries it out.
+    pub bridge: Principal,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    pub side: Side,
+    /// Limit, market or stop.
+    pub order_type: OrderType,
+    /// The whole size, including what has been filled (FIX OrderQty).
+    pub size: Amount,
+    /// Limit price of limit orders.
+    pub price: Option<Amount>,
+    /// Trigger of stop orders.
+    pub trigger: Option<Amount>,
+    /// How long it stays open.
+    pub time_in_force: TimeInForce,
+    /// Whether it may only reduce what is held.
+    pub reduce_only: bool,
+}
+
+/// A strategy's net position in one symbol.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Position {
+    /// The strategy that owns the position.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Signed size: above 0 long, below 0 short. Never 0: flat positions are removed.
+    pub size: Amount,
+    /// Signed cost of the open size without fees: the sum of price x size x multiplier of what
+    /// opened it, reduced in proportion, rounded to 8 decimals. Stored instead of an average price,
+    /// which would need a division without an exact result.
+    pub cost: Amount,
+    /// Profit and loss realised since the position was opened, minus all fees since then.
+    pub result: Amount,
+    /// When it last grew, on the gate's clock.
+    pub increased_at: Time,
+    /// The theses whose entries opened or added to the position; none of them may carry another
+    /// entry while it is open.
+    pub theses: BTreeSet<ThesisSlug>,
+    /// The venue behind a bridge at which the position is held, if any. Orders that reduce the
+    /// position go there, whatever the rules now state for the instrument.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_at: Option<HeldAt>,
+}
+
+/// A venue behind a bridge, as far as orders at it need it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HeldAt {
+    /// The bridge that carries out orders there.
+    pub bridge: Principal,
+    /// The instrument's multiplier when the position was opened.
+    pub multiplier: Amount,
+}
+
+impl Position {
+    /// Returns the venue state of a new order that reduces the position, before any instruction;
+    /// `None` on paper.
+    pub fn exit_at_venue(&self) -> Option<AtVenue> {
+        let HeldAt { bridge, multiplier } = self.held_at.as_ref()?;
+        Some(AtVenue::new(bridge.clone(), *multiplier))
+    }
+
+    /// Whether the position is held at the venue to which orders of this instrument go.
+    pub fn is_held_at_venue_of(&self, instrument: &Instrument) -> bool {
+        self.held_at.as_ref().map(|held_at| &held_at.bridge) == instrument.bridge.as_ref()
+    }
+
+    /// Returns the side of an order that reduces the position.
+    pub fn closing_side(&self) -> Side {
+        if self.size.is_positive() { Side::Sell } else { Side::Buy }
+    }
+}
+
+/// Whether a fill took or made liquidity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Liquidity {
+    /// The order rested in the book first.
+    Maker,
+    /// The order traded against a resting order.
+    Taker,
+}
+
+/// One execution (FIX ExecutionReport).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fill {
+    /// The order that filled.
+    pub order_id: OrderId,
+    /// The strategy that owns the order.
+    pub strategy: StrategyName,
+    /// Instrument.
+    pub symbol: Symbol,
+    /// Buy or sell.
+    pub side: Side,
+    /// Role of the order.
+    pub role: OrderRole,
+    /// Price.
+    pub price: Amount,
+    /// Size, positive.
+    pub size: Amount,
+    /// The instrument's multiplier at the time of the fill, so that the fold needs no rules.
+    pub multiplier: Amount,
+    /// Fee, account currency; below 0 if the venue paid it.
+    pub fee: Amount,
+    /// Maker or taker.
+    pub liquidity: Liquidity,
+    /// Profit or loss realised against the position's cost, before fees; 0 for a fill that opens.
+    pub realised: Amount,
+    /// When the fill happened, by the market's clock.
+    pub market_time: Time,
+    /// When the gate recorded the fill.
+    pub recorded_at: Time,
+}

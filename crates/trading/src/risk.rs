@@ -1,0 +1,77 @@
+//! The risk of positions and entries down to their protective stops, account currency. Stops are
+//! assumed to slip.
+
+use super::book::Book;
+use super::order::{Order, OrderRole, Position};
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_rules::safety::Safety;
+use spoolgate_wire::amount::Amount;
+
+/// Computes the risk of `size` entered at `entry` with its stop at `stop`: (|entry - stop| +
+/// taker_fee x (entry + stop) + stop_slippage x stop) x size x multiplier.
+pub fn of_entry(
+    entry: Amount,
+    stop: Amount,
+    size: Amount,
+    instrument: &Instrument,
+    safety: &Safety,
+) -> Option<Amount> {
+    let distance = entry.checked_sub(stop)?.abs();
+    let fees = entry.checked_add(stop)?.checked_mul(instrument.taker_fee)?;
+    let slip = stop.checked_mul(safety.stop_slippage)?;
+    let each = distance.checked_add(fees)?.checked_add(slip)?;
+    each.checked_mul(size)?.checked_mul(instrument.multiplier)
+}
+
+/// Computes the risk of an open position: for each protective stop (|mark - out| + (stop_slippage +
+/// taker_fee) x out) x leaves x multiplier, where `out` is the stop, or the mark if the mark has
+/// passed the stop. Size without a stop risks its whole notional. The exit fee is included;
+/// otherwise limits would hold only until the stops fill.
+pub fn of_position(
+    book: &Book,
+    position: &Position,
+    mark: Amount,
+    instrument: &Instrument,
+    safety: &Safety,
+) -> Option<Amount> {
+    let mut unprotected = position.size.abs();
+    let mut each_size = Amount::ZERO;
+    for order in stops_of(book, position) {
+        let Some(stop) = order.trigger else { continue };
+        let out = if position.size.is_positive() { stop.min(mark) } else { stop.max(mark) };
+        let costs = out.checked_mul(safety.stop_slippage.checked_add(instrument.taker_fee)?)?;
+        let each = mark.checked_sub(out)?.abs().checked_add(costs)?;
+        let covered = order.leaves().min(unprotected);
+        each_size = each_size.checked_add(each.checked_mul(covered)?)?;
+        unprotected = unprotected.checked_sub(covered)?;
+    }
+    each_size.checked_add(mark.checked_mul(unprotected)?)?.checked_mul(instrument.multiplier)
+}
+
+/// Computes the risk of the open part of an entry, from `entry`, its worst price, down to its stop;
+/// without a stop its whole notional.
+pub fn of_pending(
+    book: &Book,
+    order: &Order,
+    entry: Amount,
+    instrument: &Instrument,
+    safety: &Safety,
+) -> Option<Amount> {
+    let stop = book.orders.get(&order.order_id.stop()).filter(|stop| stop.ending().is_none());
+    match stop.and_then(|stop| stop.trigger) {
+        Some(stop) => of_entry(entry, stop, order.leaves(), instrument, safety),
+        None => entry.checked_mul(order.leaves())?.checked_mul(instrument.multiplier),
+    }
+}
+
+/// Returns the working protective stops of a position, in id order. A stop that the venue was asked
+/// to end may be gone at any moment, so it protects nothing.
+pub fn stops_of<'a>(book: &'a Book, position: &'a Position) -> impl Iterator<Item = &'a Order> {
+    book.orders.values().filter(|order| {
+        order.role == OrderRole::Protective
+            && order.side == position.closing_side()
+            && order.ending().is_none()
+            && order.is_of(&position.strategy, &position.symbol)
+            && order.leaves().is_positive()
+    })
+}

@@ -1,0 +1,131 @@
+//! `order.submit`: the check vector, and the orders that an accepted request places.
+
+use super::book::Book;
+use super::cancel::close;
+use super::change::Change;
+use super::checks::{self, Kind, Subject};
+use super::headroom::headroom;
+use super::order::{AtVenue, Order, OrderEnd, OrderRole, Position};
+use super::requests::{Context, Verdict};
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::instruments::Instrument;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{OrderId, Principal};
+use spoolgate_wire::orders::{OrderType, SubmitOrder, TimeInForce};
+use spoolgate_wire::time::Time;
+
+/// Maximum number of own entries that an exit cancels, so that its ledger line is never too long.
+/// An exit that crosses more is still accepted.
+const CROSSED_MAX: usize = 100;
+
+/// Decides an order. An accepted entry also places its protective stop, and its target if it names
+/// one, both with size 0 until the entry fills. An accepted exit cancels the sender's own resting
+/// entries that it would trade with.
+pub fn submit(book: &Book, rules: &Rulebook, order: &SubmitOrder, ctx: &Context) -> Verdict {
+    let subject = Subject::of_order(book, rules, order, ctx);
+    let rows = checks::run(&subject);
+    if checks::first_failed(&rows).is_some() {
+        let headroom = Some(headroom(&subject, &rows));
+        return Verdict { checks: rows, accepted: false, headroom, changes: Vec::new() };
+    }
+    let changes = match subject.kind {
+        Kind::Entry => {
+            let entry = new_order(order, &sent_by(ctx), OrderRole::Entry, at_venue_of(subject.instrument));
+            placed(order, entry).into_iter().map(Change::OrderPlaced).collect()
+        }
+        _ => {
+            let crossed = subject.order.iter().flat_map(|facts| checks::crossed_entries(&subject, facts));
+            let crossed = crossed.take(CROSSED_MAX);
+            let mut changes: Vec<Change> =
+                crossed.flat_map(|entry| close(book, entry, OrderEnd::Cancelled, ctx.now)).collect();
+            let held = book.positions.get(&(order.symbol.clone(), order.strategy.clone()));
+            let at_venue = held.and_then(Position::exit_at_venue);
+            let exit = new_order(order, &sent_by(ctx), OrderRole::Exit, at_venue);
+            changes.push(Change::OrderPlaced(exit));
+            changes
+        }
+    };
+    Verdict { checks: rows, accepted: true, headroom: None, changes }
+}
+
+/// The sender of an order, the time, and the id that the order gets.
+pub(super) struct Sent<'a> {
+    pub(super) source: &'a Principal,
+    pub(super) order_id: OrderId,
+    pub(super) now: Time,
+}
+
+fn sent_by<'a>(ctx: &Context<'a>) -> Sent<'a> {
+    Sent { source: ctx.source, order_id: ctx.order_id, now: ctx.now }
+}
+
+/// Returns an entry with its protective stop, and its target if it names one.
+fn placed(order: &SubmitOrder, entry: Order) -> Vec<Order> {
+    let stop = protective_stop(&entry, order.planned_stop);
+    let target = order.target_price.map(|price| target(&entry, price));
+    [Some(entry), Some(stop), target].into_iter().flatten().collect()
+}
+
+/// Returns the orders that an entry would place on paper, wherever orders of its instrument go.
+pub(super) fn entry_on_paper(order: &SubmitOrder, sent: &Sent<'_>) -> Vec<Order> {
+    placed(order, new_order(order, sent, OrderRole::Entry, None))
+}
+
+fn new_order(order: &SubmitOrder, sent: &Sent<'_>, role: OrderRole, at_venue: Option<AtVenue>) -> Order {
+    Order {
+        order_id: sent.order_id,
+        source: sent.source.clone(),
+        strategy: order.strategy.clone(),
+        symbol: order.symbol.clone(),
+        side: order.side,
+        role,
+        order_type: order.order_type,
+        size: order.size,
+        filled: Amount::ZERO,
+        price: order.price,
+        trigger: order.stop_price.filter(|_| order.order_type == OrderType::Stop),
+        triggered: false,
+        // The thesis of an exit is only schema-checked, so it is not recorded as if it had been.
+        thesis_slug: (role == OrderRole::Entry).then(|| order.thesis_slug.clone()),
+        accepted_at: sent.now,
+        time_in_force: order.time_in_force,
+        at_venue,
+    }
+}
+
+/// Returns the venue state of a new order of this instrument, before any instruction; `None` on
+/// paper.
+fn at_venue_of(instrument: Option<&Instrument>) -> Option<AtVenue> {
+    let instrument = instrument?;
+    Some(AtVenue::new(instrument.bridge.clone()?, instrument.multiplier))
+}
+
+fn protective_stop(entry: &Order, trigger: Amount) -> Order {
+    Order {
+        order_id: entry.order_id.stop(),
+        side: entry.side.opposite(),
+        role: OrderRole::Protective,
+        order_type: OrderType::Stop,
+        size: Amount::ZERO,
+        price: None,
+        trigger: Some(trigger),
+        thesis_slug: None,
+        time_in_force: TimeInForce::Gtc,
+        ..entry.clone()
+    }
+}
+
+fn target(entry: &Order, price: Amount) -> Order {
+    Order {
+        order_id: entry.order_id.target(),
+        side: entry.side.opposite(),
+        role: OrderRole::Target,
+        order_type: OrderType::Limit,
+        size: Amount::ZERO,
+        price: Some(price),
+        trigger: None,
+        thesis_slug: None,
+        time_in_force: TimeInForce::Gtc,
+        ..entry.clone()
+    }
+}

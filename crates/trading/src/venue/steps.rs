@@ -1,0 +1,158 @@
+//! Cuts the work of the venue into steps that each fit one ledger line.
+
+use serde::Serialize;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::book::{Last, Quote, Traded, WINDOW};
+use crate::change::Change;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::{OrderId, Symbol};
+use spoolgate_wire::time::Time;
+
+/// Maximum bytes of JSON for the changes of a step.
+const STEP_BYTES_MAX: usize = 40_000;
+
+/// Bytes reserved for the end of a step: the market with its window, the peak and the drawdown.
+const CLOSING_BYTES: usize = 2_500;
+
+/// What some of the rows did to the book.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Index of the first row that this step completes.
+    pub first_row: usize,
+    /// How many rows this step completes; 0 if the fills of one row continue in the next step.
+    pub row_count: usize,
+    /// The changes, in order; at most 40,000 bytes as JSON.
+    pub changes: Vec<Change>,
+    /// Orders that the market reached, with the reason why they did not fill.
+    pub left_open: Vec<LeftOpen>,
+}
+
+/// An order that the market reached and the venue could not fill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+pub struct LeftOpen {
+    /// The order.
+    pub order_id: OrderId,
+    /// Why it could not be filled.
+    pub reason: String,
+}
+
+/// Collects changes. Market, peak and drawdown are written once per step, with their final values:
+/// no change folded in between reads them.
+pub(super) struct Steps {
+    symbol: Symbol,
+    done: Vec<Step>,
+    changes: Vec<Change>,
+    bytes: usize,
+    first_row: usize,
+    rows_done: usize,
+    earlier: VecDeque<Traded>,
+    last: Option<Last>,
+    quote: Option<Quote>,
+    reached: Option<Time>,
+    peak: Option<Amount>,
+    latched: Option<Change>,
+    left_open: BTreeMap<OrderId, String>,
+}
+
+impl Steps {
+    pub(super) fn new(symbol: Symbol) -> Steps {
+        Steps {
+            symbol,
+            done: Vec::new(),
+            changes: Vec::new(),
+            bytes: 2,
+            first_row: 0,
+            rows_done: 0,
+            earlier: VecDeque::new(),
+            last: None,
+            quote: None,
+            reached: None,
+            peak: None,
+            latched: None,
+            left_open: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a change, to a new step if the current one is full.
+    pub(super) fn push(&mut self, change: Change) {
+        // A change always serialises; if it did not, counting it as a full step would still
+        // separate the others.
+        let bytes = serde_json::to_vec(&change).map_or(STEP_BYTES_MAX, |json| json.len().saturating_add(1));
+        let room = STEP_BYTES_MAX.saturating_sub(CLOSING_BYTES);
+        if self.bytes.saturating_add(bytes) > room && !self.changes.is_empty() {
+            self.cut();
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.changes.push(change);
+    }
+
+    pub(super) fn market(&mut self, last: Option<Last>, quote: Option<Quote>, reached: Option<Time>) {
+        if let Some(last) = last
+            && let Some(before) = self.last.replace(last)
+        {
+            // The window of the book holds at most these and the newest one.
+            while self.earlier.len() >= WINDOW {
+                self.earlier.pop_front();
+            }
+            self.earlier.push_back(Traded(before.price, before.volume));
+        }
+        self.quote = quote.or_else(|| self.quote.take());
+        self.reached = reached.or(self.reached);
+    }
+
+    pub(super) fn peak(&mut self, equity: Amount) {
+        self.peak = Some(equity);
+    }
+
+    pub(super) fn latched(&mut self, change: Change) {
+        self.latched = Some(change);
+    }
+
+    pub(super) fn left_open(&mut self, order_id: OrderId, reason: String) {
+        self.left_open.insert(order_id, reason);
+    }
+
+    pub(super) fn row_done(&mut self) {
+        self.rows_done = self.rows_done.saturating_add(1);
+    }
+
+    /// Closes the current step.
+    fn cut(&mut self) {
+        if self.last.is_some() || self.quote.is_some() {
+            let symbol = self.symbol.clone();
+            let earlier = std::mem::take(&mut self.earlier).into();
+            let (last, quote, reached) = (self.last.take(), self.quote.take(), self.reached.take());
+            self.changes.push(Change::MarketMoved { symbol, earlier, last, quote, reached });
+        }
+        if let Some(equity) = self.peak.take() {
+            self.changes.push(Change::PeakRaised { equity });
+        }
+        self.changes.extend(self.latched.take());
+        let left_open = std::mem::take(&mut self.left_open);
+        self.done.push(Step {
+            first_row: self.first_row,
+            row_count: self.rows_done,
+            changes: std::mem::take(&mut self.changes),
+            left_open: left_open
+                .into_iter()
+                .map(|(order_id, reason)| LeftOpen { order_id, reason })
+                .collect(),
+        });
+        self.first_row = self.first_row.saturating_add(self.rows_done);
+        self.rows_done = 0;
+        self.bytes = 2;
+    }
+
+    /// Returns all steps. Rows that changed nothing do not make a step of their own.
+    pub(super) fn finish(mut self) -> Vec<Step> {
+        let is_idle = self.changes.is_empty() && self.last.is_none() && self.quote.is_none();
+        if !is_idle {
+            self.cut();
+        } else if let Some(step) = self.done.last_mut() {
+            step.row_count = step.row_count.saturating_add(self.rows_done);
+        }
+        self.done
+    }
+}

@@ -1,0 +1,81 @@
+//! The answer to a request, as in `spool/out`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::code::{Code, Exit};
+use super::time::Time;
+
+/// Outcome of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerStatus {
+    /// Carried out.
+    Success,
+    /// Refused or malformed; `error` says why.
+    Error,
+    /// Held until a person approves.
+    RequiresApproval,
+    /// Too many requests; `data.retryAfterMs` says how long to wait.
+    RateLimited,
+}
+
+/// Why a request was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerError {
+    /// Stable code.
+    pub code: Code,
+    /// What happened, where, and what to do.
+    pub message: String,
+}
+
+/// The ActionResponse of the gateway document.
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Id of the request; empty if it could not be read.
+    #[serde(rename = "requestId")]
+    pub request_id: String,
+    /// Time of the gate's clock at the decision.
+    pub timestamp: Time,
+    /// Outcome.
+    pub status: AnswerStatus,
+    /// Body that the contract defines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "super::schema::any")]
+    pub data: Option<Box<RawValue>>,
+    /// Why the request did not succeed; absent after a success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<AnswerError>,
+    /// Number of the ledger line that holds the final status, decimal.
+    #[serde(rename = "auditRef")]
+    pub audit_ref: String,
+}
+
+/// Number of bytes that an answer usually needs around its `data`.
+const ENVELOPE_BYTES_USUAL: usize = 512;
+
+impl Answer {
+    /// Renders the file: one line of JSON.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let data = self.data.as_ref().map_or(0, |data| data.get().len());
+        let mut bytes = Vec::with_capacity(data.saturating_add(ENVELOPE_BYTES_USUAL));
+        if serde_json::to_writer(&mut bytes, self).is_err() {
+            bytes.clear();
+        }
+        bytes.push(b'\n');
+        bytes
+    }
+
+    /// The exit code of a command that ends with this answer.
+    pub fn exit(&self) -> Exit {
+        match (self.status, &self.error) {
+            (AnswerStatus::Success, _) => Exit::Success,
+            (AnswerStatus::RequiresApproval, _) => Exit::NeedsApproval,
+            (AnswerStatus::RateLimited, _) => Exit::RateLimited,
+            (AnswerStatus::Error, Some(error)) => error.code.exit(),
+            (AnswerStatus::Error, None) => Exit::Refused,
+        }
+    }
+}

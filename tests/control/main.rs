@@ -1,8 +1,0 @@
-//! Control decisions: tests that need no process of their own to be alone in, in one program, which is built and linked once.
-
-#[path = "../common/mod.rs"]
-mod common;
-
-mod cases;
-mod commands;
-mod home;

@@ -1,0 +1,146 @@
+//! Every two reasons that can fail at the same time: the earlier one is the reason, and the vector shows both.
+
+use std::collections::BTreeSet;
+
+use crate::kit::tasks::{Gate, Task, check_receipt};
+use serde_json::json;
+use spoolgate_admission::receipt::Reason;
+use spoolgate_gate::Decision;
+
+const PRINCIPALS: &str = "principals:
+  - name: bot
+    role: agent
+    admission:
+      domains: [{tenant: t, surface: s, profile: p}, {tenant: t, surface: s, profile: q}, {tenant: t, surface: s, profile: none}]
+      roots_per_hour: 20
+  - name: idle
+    role: agent
+    admission:
+      domains: [{tenant: t, surface: s, profile: p}]
+  - {name: plain, role: agent}
+";
+
+/// A request that fails just these, as far as that can be had, after a root `a` of the tree `T`.
+fn failing(reasons: [Reason; 2]) -> Decision {
+    let has = |reason| reasons.contains(&reason);
+    let mut policy =
+        vec![if has(Reason::DepthExceeded) { "max_spawn_depth: 1" } else { "max_spawn_depth: 9" }];
+    let limits = [
+        (Reason::DescendantsExceeded, "max_total_descendants: 0"),
+        (Reason::RepeatsExceeded, "max_repeats_per_capability: 1"),
+        (Reason::AncestorWindowViolated, "max_repeats_in_ancestor_window: 1\nancestor_window_size: 1"),
+        (Reason::CapabilityDenied, "capability_denylist: [c]"),
+        (Reason::TargetDenied, "allowed_targets: []"),
+        (Reason::ArtifactTooLarge, "max_artifact_size_bytes: 1"),
+        (Reason::InvariantViolation, "can_spawn: false"),
+    ];
+    policy.extend(limits.iter().filter(|(reason, _)| has(*reason)).map(|(_, line)| *line));
+    let policy = policy.join("\n");
+    let mut gate = Gate::new(PRINCIPALS, [("t/s/p", policy.as_str()), ("t/s/q", "max_spawn_depth: 9")]);
+    let first = gate.admit("bot", &Task { domain: "t/s/q".to_owned(), ..Task::parse("a") });
+    assert!(first.metadata.code.is_none(), "{first:?}");
+
+    let is_root = has(Reason::RootsExceeded);
+    let mut task = match (is_root, has(Reason::TaskExists)) {
+        (true, false) => Task::parse("x@X"),
+        (true, true) => Task::parse("x"),
+        (false, false) => Task::parse("x<a"),
+        (false, true) => Task::parse("T<a"),
+    };
+    if has(Reason::UnknownParent) {
+        task.parent = Some("zz".to_owned());
+    }
+    task.cause = has(Reason::UnknownReceipt).then(|| json!("r-999"));
+    task.depth = has(Reason::DepthMismatch).then(|| json!(77));
+    task.budget = has(Reason::BudgetExhausted).then(|| json!(0));
+    task.payload = json!({"target": "anything"});
+    if has(Reason::PolicyUnavailable) {
+        task.domain = "t/s/none".to_owned();
+    }
+    let mut body = task.body();
+    let envelope = body["envelope"].as_object_mut().unwrap();
+    if has(Reason::MissingCausality) {
+        envelope.remove("causality");
+    }
+    if has(Reason::MissingFields) {
+        envelope.remove("payload_kind");
+    }
+    let from = match (has(Reason::DomainDenied), is_root) {
+        (true, _) => "plain",
+        (false, true) => "idle",
+        (false, false) => "bot",
+    };
+    let decision = gate.ask(from, &task.id, "admission.admit", &body.to_string(), None);
+    check_receipt(&decision);
+    decision
+}
+
+/// Why two reasons never stand in one vector; none: they can.
+fn apart(first: Reason, second: Reason) -> Option<&'static str> {
+    use Reason::*;
+    Some(match (first, second) {
+        (_, RequestRefused) => "the step's own: said only where every check of admission passed",
+        (MissingFields, _) => "of what cannot be read nothing is computed",
+        (DomainDenied, PolicyUnavailable) => return None,
+        (DomainDenied | PolicyUnavailable, _) => {
+            "there is nothing to measure by, and nothing of the tree is told"
+        }
+        (MissingCausality, DomainDenied | PolicyUnavailable) => return None,
+        (MissingCausality, TargetDenied | ArtifactTooLarge | InvariantViolation) => return None,
+        (MissingCausality, _) => "without causality there is no place in a tree, and no capability",
+        (UnknownParent, RootsExceeded) => "a root has no parent",
+        (UnknownParent, AncestorWindowViolated) => "of nobody's child no ancestors are known",
+        (RootsExceeded, DepthExceeded) => "a root has depth 0, and every policy allows that",
+        (RootsExceeded, DescendantsExceeded) => "a root is nobody's descendant",
+        (RootsExceeded, RepeatsExceeded) => {
+            "a new tree holds no task; one that is there is `task_exists` already"
+        }
+        (RootsExceeded, AncestorWindowViolated) => "a root has no ancestors",
+        _ => return None,
+    })
+}
+
+#[test]
+fn of_any_two_the_earlier_is_the_reason() {
+    let (mut together, mut never) = (0, 0);
+    for (place, first) in Reason::ALL.iter().enumerate() {
+        for second in &Reason::ALL[place + 1..] {
+            // No body fails with it: tests/it/admission/step.rs has it beside others.
+            if *second == Reason::RequestRefused {
+                never += 1;
+                continue;
+            }
+            let decision = failing([*first, *second]);
+            let failed: BTreeSet<&str> =
+                decision.checks.iter().filter(|row| !row.passed).map(|row| &*row.name).collect();
+            let both = [first.name(), second.name()];
+            if let Some(why) = apart(*first, *second) {
+                never += 1;
+                assert!(!both.iter().all(|name| failed.contains(name)), "{both:?} fail together, not: {why}");
+                continue;
+            }
+            together += 1;
+            let mut expected = BTreeSet::from(both);
+            if *first == Reason::UnknownParent {
+                // A limit on what is not known has failed.
+                expected.insert(Reason::DepthExceeded.name());
+            }
+            assert_eq!(failed, expected);
+            let receipt = decision.receipt.as_deref().unwrap();
+            assert_eq!(receipt.rejection_reason_code, Some(*first), "{both:?}");
+            let refusal = decision.metadata.message.as_deref().unwrap();
+            assert!(refusal.starts_with(&format!("{}: ", first.name())), "{refusal}");
+        }
+    }
+    assert_eq!((together, never), (91, 80));
+}
+
+#[test]
+fn rows_stand_in_the_order_of_the_reasons() {
+    let place = |name: &str| Reason::ALL.iter().position(|reason| reason.name() == name).unwrap();
+    for second in Reason::ALL {
+        let decision = failing([Reason::InvariantViolation, *second]);
+        let places: Vec<usize> = decision.checks.iter().map(|row| place(&row.name)).collect();
+        assert!(places.is_sorted_by(|a, b| a < b), "{:?}: {places:?}", second.name());
+    }
+}

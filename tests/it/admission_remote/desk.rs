@@ -1,0 +1,268 @@
+//! A home whose policy names commands, a clock that stands, and requests with causality.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::Value;
+use spoolgate_gate::record::{AdmissionInput, Decision, Record};
+use spoolgate_home::Home;
+use spoolgate_home::batch::Outcome;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::clock::{Clock, ManualClock, SystemClock};
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::signing::SignKey;
+
+use crate::kit::chamber::Chamber;
+use crate::kit::{Sent, lines, names, place, succeed};
+
+/// The policy file of the domain.
+pub const POLICY: &str = "rules/admission/research/agents/default.yaml";
+/// A policy command with bounds that no test reaches by being slow.
+pub const COMMAND: &str = "policy_command: {program: bin/policy, time_limit_s: 60, output_bytes_max: 4096}\n";
+/// The same for lineage.
+pub const LINEAGE: &str =
+    "lineage_command: {program: bin/lineage, time_limit_s: 60, output_bytes_max: 4096}\n";
+/// A policy that allows what the tests ask for.
+pub const WIDE: &str = "max_spawn_depth: 4\ncapability_denylist: [shell]\n";
+
+pub struct Desk {
+    pub chamber: Chamber,
+    pub clock: Arc<ManualClock>,
+}
+
+impl Desk {
+    /// A home in which `trend-bot`, `research-bot` and the council's agents may open roots under this policy.
+    pub fn new(policy: &str) -> Desk {
+        let chamber = Chamber::new();
+        let desk = Desk { chamber, clock: Arc::new(ManualClock::at(SystemClock::default().now())) };
+        desk.write(POLICY, policy);
+        let path = desk.home().join("rules/principals.yaml");
+        let text = fs::read_to_string(&path).unwrap().replace("roots_per_hour: 20", "roots_per_hour: 1000");
+        let grant = "    admission: {domains: [{tenant: research, surface: agents, profile: default}], roots_per_hour: 1000}\n";
+        let mut granted = String::new();
+        for line in text.split_inclusive('\n') {
+            granted.push_str(line);
+            if line.starts_with("    strategies:") || line.starts_with("    council_roles:") {
+                granted.push_str(grant);
+            }
+        }
+        fs::write(path, granted).unwrap();
+        desk
+    }
+
+    pub fn home(&self) -> PathBuf {
+        self.chamber.home()
+    }
+
+    pub fn write(&self, path: &str, text: &str) {
+        let path = self.home().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    pub fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.home().join(path)).unwrap_or_default()
+    }
+
+    pub fn is_there(&self, path: &str) -> bool {
+        self.home().join(path).exists()
+    }
+
+    /// A program that notes what it was asked and that it ran, and then does this.
+    pub fn program(&self, name: &str, text: &str) {
+        let noting =
+            format!("cat >> bin/{name}.asked; echo >> bin/{name}.asked; echo $$ >> bin/{name}.runs\n{text}");
+        crate::kit::chamber::script(&self.home().join("bin").join(name), &noting);
+    }
+
+    /// A program that writes `text`.
+    pub fn says(&self, name: &str, text: &str) {
+        self.program(name, &say(text));
+    }
+
+    /// A program that waits for the file `bin/go` and then writes `text`.
+    pub fn says_late(&self, name: &str, text: &str) {
+        self.program(name, &format!("until [ -e bin/go ]; do sleep 0.02; done\n{}", say(text)));
+    }
+
+    pub fn runs(&self, name: &str) -> usize {
+        self.read(&format!("bin/{name}.runs")).lines().count()
+    }
+
+    pub fn pass_s(&self, seconds: i64) {
+        self.clock.set(self.clock.now().plus_ms(seconds * 1000));
+    }
+
+    /// Opens the home under the clock that stands.
+    pub fn open(&self) -> Home {
+        let seams = real_seams(&self.home()).unwrap();
+        Home::open(&self.home(), spoolgate_home::Seams { clock: self.clock.clone(), ..seams }).unwrap()
+    }
+
+    fn key(&self, source: &str) -> &SignKey {
+        match source {
+            "owner" => &self.chamber.scratch.owner,
+            "trend-bot" => &self.chamber.scratch.bot,
+            other => self.chamber.key(other),
+        }
+    }
+
+    /// A signed request of now.
+    pub fn signed(
+        &self,
+        source: &str,
+        id: &str,
+        action: &str,
+        payload: &str,
+        causality: Option<&str>,
+    ) -> Vec<u8> {
+        let timestamp = self.clock.now();
+        let mut envelope = Envelope {
+            id: RequestId::parse(id).unwrap(),
+            timestamp_text: timestamp.to_string(),
+            timestamp,
+            action: action.to_owned(),
+            payload: payload.to_owned(),
+            source: Principal::parse(source).unwrap(),
+            signature: String::new(),
+            causality: causality.map(str::to_owned),
+        };
+        envelope.signature = self.key(source).sign(&envelope.signing_string());
+        envelope.to_json().into_bytes()
+    }
+
+    /// The same, dropped under a name of its own.
+    pub fn send(&self, source: &str, id: &str, action: &str, payload: &str, causality: Option<&str>) {
+        let bytes = self.signed(source, id, action, payload, causality);
+        Sent::new(&format!("{id}.json"), bytes).drop_into(&self.home());
+    }
+
+    /// Asks for a task to be admitted.
+    pub fn evaluate(&self, source: &str, id: &str, causality: &str) {
+        self.send(source, id, "admission.evaluate", &body(causality), None);
+    }
+
+    /// Asks for one root, and runs until it is decided.
+    pub fn root(&self, home: &mut Home, id: &str) -> Decision {
+        self.evaluate("research-bot", id, &root(id, "reader"));
+        drain(home);
+        self.decision(id)
+    }
+
+    pub fn decisions_on(&self, id: &str) -> Vec<(u64, Decision)> {
+        let found = lines(&self.home()).unwrap().into_iter();
+        found
+            .filter_map(|(seq, _, record)| match record {
+                Some(Record::Decision(decision)) if decision.request_id.as_deref() == Some(id) => {
+                    Some((seq, *decision))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The one decision on a request.
+    #[track_caller]
+    pub fn decision(&self, id: &str) -> Decision {
+        self.line_of(id).1
+    }
+
+    #[track_caller]
+    pub fn line_of(&self, id: &str) -> (u64, Decision) {
+        let mut found = self.decisions_on(id);
+        assert_eq!(found.len(), 1, "decisions on {id}: {found:?}");
+        found.remove(0)
+    }
+
+    /// What commands answered, by line.
+    pub fn inputs(&self) -> Vec<(u64, AdmissionInput)> {
+        let found = lines(&self.home()).unwrap().into_iter();
+        found
+            .filter_map(|(seq, kind, record)| match record {
+                Some(Record::AdmissionInput(input)) => {
+                    assert_eq!(kind, "input");
+                    Some((seq, *input))
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    /// The code in the answer under a request's id or its file's name.
+    pub fn answer_code(&self, id: &str) -> String {
+        let paths = [format!("spool/out/{id}.json"), format!("spool/out/{id}.json.error.json")];
+        let text = paths.iter().map(|path| self.read(path)).find(|text| !text.is_empty()).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()["error"]["code"].as_str().unwrap().to_owned()
+    }
+
+    /// The claims in `spool/work`.
+    pub fn claims(&self) -> Vec<String> {
+        names(&self.home().join("spool/work")).into_iter().map(|name| name.into_string().unwrap()).collect()
+    }
+
+    /// That nothing is left over, the ledger is in order and the state follows from it.
+    #[track_caller]
+    pub fn is_settled(&self) {
+        assert_eq!((self.claims(), names(&self.home().join("spool/in")).len()), (Vec::new(), 0));
+        succeed(&self.home(), &["audit", "verify", "--strict"]);
+        let seams = real_seams(&self.home()).unwrap();
+        let seams = spoolgate_home::Seams { clock: self.clock.clone(), ..seams };
+        let (_, same) = Home::rebuild(&self.home(), seams).unwrap();
+        assert!(same, "the state made again from the ledger is another one");
+    }
+}
+
+pub fn say(text: &str) -> String {
+    format!("cat <<'END'\n{text}\nEND")
+}
+
+/// Runs until nothing is left.
+pub fn drain(home: &mut Home) -> Vec<Outcome> {
+    let mut outcomes = Vec::new();
+    home.until_idle(false, &AtomicBool::new(false), &mut |decided| outcomes.extend_from_slice(decided))
+        .unwrap();
+    outcomes
+}
+
+/// Takes in what there is, without waiting for any command.
+pub fn rounds(home: &mut Home) -> Vec<Outcome> {
+    place::drain(home).unwrap()
+}
+
+/// Causality of a root.
+pub fn root(tree: &str, capability: &str) -> String {
+    format!(
+        r#"{{"root_task_id":"tree-{tree}","parent_task_id":null,"spawn_depth":0,"capability_id":"{capability}"}}"#
+    )
+}
+
+/// Causality of a child.
+pub fn child(tree: &str, parent: &str, capability: &str) -> String {
+    format!(r#"{{"root_task_id":"tree-{tree}","parent_task_id":"{parent}","capability_id":"{capability}"}}"#)
+}
+
+/// An InterroGate envelope.
+pub fn body(causality: &str) -> String {
+    format!(
+        r#"{{"envelope":{{"tenant_id":"research","surface_id":"agents","policy_profile_id":"default","payload_kind":"work_order","payload":{{"what":"read"}},"causality":{causality}}}}}"#
+    )
+}
+
+/// ALLOW, or the reason of a DENY with its detail.
+pub fn said(decision: &Decision) -> String {
+    let receipt = decision.receipt.as_ref().unwrap_or_else(|| panic!("no receipt: {decision:?}"));
+    match receipt.rejection_reason_code {
+        None => "ALLOW".to_owned(),
+        Some(reason) => {
+            format!("{}: {}", reason.name(), receipt.rejection_detail.as_deref().unwrap_or_default())
+        }
+    }
+}
+
+/// What is answered to a query.
+pub fn data(decision: &Decision) -> Value {
+    serde_json::from_str(decision.data.as_ref().unwrap().get()).unwrap()
+}

@@ -1,0 +1,683 @@
+//! The command line as people meet it: help, exit codes, messages, and what is shown of events.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::kit::process::Running;
+use crate::kit::{PROGRAM, Scratch, command, show, spoolgate, succeed};
+use spoolgate_gate::Record;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use tempfile::TempDir;
+
+/// Every subcommand, groups included.
+const COMMANDS: [&str; 114] = [
+    "",
+    "actions",
+    "actions open",
+    "actions list",
+    "approvals",
+    "approvals list",
+    "approvals show",
+    "approvals grant",
+    "approvals deny",
+    "grants",
+    "grants list",
+    "grants add",
+    "grants end",
+    "demo",
+    "init",
+    "keys",
+    "keys add",
+    "keys list",
+    "keys rotate",
+    "keys revoke",
+    "services",
+    "services add",
+    "services remove",
+    "services deactivate",
+    "services activate",
+    "services list",
+    "services credential",
+    "services credential set",
+    "services credential remove",
+    "sign",
+    "submit",
+    "handle",
+    "run",
+    "watch",
+    "market",
+    "market import",
+    "market show",
+    "market funding",
+    "market rate",
+    "portfolio",
+    "orders",
+    "fills",
+    "explain",
+    "selftest",
+    "audit",
+    "audit archive",
+    "audit prune",
+    "audit verify",
+    "audit tail",
+    "audit query",
+    "audit export",
+    "audit show",
+    "audit rotate",
+    "audit accept-rollback",
+    "audit prove",
+    "audit check-proof",
+    "audit checkpoint",
+    "audit consistency",
+    "audit replay",
+    "audit redact",
+    "audit disclose",
+    "council",
+    "council decide",
+    "council brief",
+    "council list",
+    "council show",
+    "council dissent",
+    "council wait",
+    "admit",
+    "admit evaluate",
+    "admit admit",
+    "admit check",
+    "admit health",
+    "admit invalidate",
+    "admit verify",
+    "control",
+    "control apply",
+    "strategies",
+    "strategies list",
+    "strategies show",
+    "theses",
+    "theses list",
+    "theses lint",
+    "proposals",
+    "proposals list",
+    "proposals show",
+    "proposals diff",
+    "proposals approve",
+    "proposals decline",
+    "proposals revert",
+    "proposals verify",
+    "rules",
+    "rules fields",
+    "rules lint",
+    "rules test",
+    "rules explain",
+    "rules diff",
+    "halt",
+    "halt set",
+    "halt clear",
+    "heartbeat",
+    "account",
+    "account deposit",
+    "account withdraw",
+    "clock",
+    "clock accept",
+    "rebuild",
+    "doctor",
+    "report",
+    "schema",
+    "completions",
+    "man",
+    "rules backtest",
+    "rules efficacy",
+];
+
+fn out(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn err(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+fn scratch() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
+#[test]
+fn one_shots_leave_the_index_right_and_little_beside_it() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let file = scratch.beside("r.json");
+    let ask = |request: &[u8]| {
+        fs::write(&file, request).unwrap();
+        succeed(&home, &["handle", file.to_str().unwrap()])
+    };
+    let request = scratch.query("one-0").bytes;
+    let first = ask(&request);
+    let beside: Vec<u64> = (1..40)
+        .map(|n| {
+            ask(&scratch.query(&format!("one-{n}")).bytes);
+            fs::metadata(home.join("state/state.db-wal")).unwrap().len()
+        })
+        .collect();
+    // It grows over some commands, without which each would pay for syncs, and is put away in between.
+    assert!(beside.iter().any(|bytes| *bytes > 100_000), "{beside:?}");
+    assert!(beside.iter().all(|bytes| *bytes < 300_000), "{beside:?}");
+    assert!(!beside.is_sorted(), "{beside:?}");
+    assert_eq!(ask(&request), first);
+    let (_, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert!(same, "a rebuild gives another state");
+    assert_eq!(ask(&request), first);
+}
+
+/// One-shots leave rows beside state.db. Under them an older state.db, brought back alone from a copy, made SQLite
+/// read both as one index, and a request that was decided long ago was decided again.
+#[test]
+fn an_older_index_under_newer_rows_is_made_again() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let file = scratch.beside("r.json");
+    let index = home.join("state/state.db");
+    let ask = |request: &[u8]| {
+        fs::write(&file, request).unwrap();
+        succeed(&home, &["handle", file.to_str().unwrap()])
+    };
+    let asked: Vec<(Vec<u8>, String)> = (0..100)
+        .map(|n| {
+            let request = scratch.query(&format!("one-{n}")).bytes;
+            let answer = ask(&request);
+            if n == 20 {
+                fs::copy(&index, scratch.beside("copy.db")).unwrap();
+            }
+            (request, answer)
+        })
+        .collect();
+    let index_bytes = fs::read(&index).unwrap();
+    assert_ne!(
+        index_bytes,
+        fs::read(scratch.beside("copy.db")).unwrap(),
+        "nothing was put into the index yet"
+    );
+    assert!(fs::metadata(home.join("state/state.db-wal")).unwrap().len() > 0);
+    fs::copy(scratch.beside("copy.db"), &index).unwrap();
+    for (request, answer) in &asked {
+        assert_eq!(&ask(request), answer);
+    }
+    let (_, same) = Home::rebuild(&home, real_seams(&home).unwrap()).unwrap();
+    assert!(same, "a rebuild gives another state");
+}
+
+#[test]
+fn every_command_has_help_with_examples() {
+    for name in COMMANDS {
+        let words = name.split_whitespace();
+        let help = Command::new(PROGRAM).args(words.clone()).arg("--help").output().unwrap();
+        assert!(help.status.success(), "{name}: {}", show(&help));
+        assert!(out(&help).contains("Examples:"), "`{name} --help` has no examples");
+        // A command that is not in the list above must not go unseen.
+        let listed = out(&help);
+        let listed = listed.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap();
+        // What is indented further goes on with the line above.
+        let names = listed.lines().filter(|line| !line.starts_with("   "));
+        for sub in names.filter_map(|line| line.split_whitespace().next()) {
+            let full = format!("{name} {sub}").trim().to_owned();
+            let known =
+                COMMANDS.iter().any(|command| *command == full || command.starts_with(&format!("{full} ")));
+            assert!(known || sub == "help", "`{full}` is not in the list of this test");
+        }
+    }
+}
+
+#[test]
+fn the_reference_of_the_command_line_is_the_help() {
+    let made = Command::new(PROGRAM).args(["man", "--markdown"]).output().unwrap();
+    assert!(made.status.success(), "{}", show(&made));
+    let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/reference/cli.md")).unwrap();
+    assert!(out(&made) == kept, "run `spoolgate man --markdown > docs/reference/cli.md`");
+}
+
+#[test]
+fn there_is_a_man_page_of_every_command_and_no_other() {
+    let dir = scratch();
+    let made = Command::new(PROGRAM).arg("man").arg(dir.path()).output().unwrap();
+    assert!(made.status.success(), "{}", show(&made));
+    let mut found: Vec<String> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.contains("help"))
+        .collect();
+    found.sort();
+    let mut wanted: Vec<String> = COMMANDS
+        .iter()
+        .map(|name| format!("{}.1", format!("spoolgate {name}").trim().replace(' ', "-")))
+        .collect();
+    wanted.sort();
+    assert_eq!(found, wanted);
+    for name in found {
+        let page = fs::read_to_string(dir.path().join(&name)).unwrap();
+        assert!(page.contains(".SH SYNOPSIS"), "{name}");
+        // Commands stay lines of their own, and nothing of them is left over elsewhere.
+        let examples = page.split(".SH EXAMPLES\n.nf\n").nth(1).and_then(|rest| rest.split(".fi\n").next());
+        assert!(examples.is_some_and(|lines| lines.contains("spoolgate")), "{name}: {page}");
+        assert!(!page.contains("Examples:") && !page.contains(".SH EXTRA"), "{name}: {page}");
+    }
+}
+
+/// Whether the completions are good to their shell is for the shell to say, where there is one.
+#[test]
+fn completions_are_read_by_their_shells_and_offer_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let made = Command::new(PROGRAM).args(["completions", shell]).output().unwrap();
+        assert!(made.status.success() && out(&made).contains("accept-rollback"), "{shell}: {}", show(&made));
+        // Where a folder is asked for, files are not offered.
+        let only_folders = match shell {
+            "bash" => "compopt -o plusdirs",
+            "zsh" => ":DIR:_files -/'",
+            "fish" => "__fish_complete_directories",
+            _ => continue,
+        };
+        assert!(out(&made).contains(only_folders), "{shell}");
+    }
+    let dir = scratch();
+    let file = dir.path().join("completions.bash");
+    let made = Command::new(PROGRAM).args(["completions", "bash"]).output().unwrap();
+    fs::write(&file, made.stdout).unwrap();
+    let ask = format!(
+        "source {}; COMP_WORDS=(spoolgate audit ver); COMP_CWORD=2; _spoolgate spoolgate ver audit; echo \"${{COMPREPLY[@]}}\"",
+        file.display()
+    );
+    let done = Command::new("bash").args(["-c", &ask]).output().unwrap();
+    assert_eq!(out(&done).trim(), "verify", "{}", show(&done));
+}
+
+/// What people mistype, mistake and misplace: what it is, where, and what to do, in one line each.
+#[test]
+fn messages_name_what_where_and_what_to_do() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let write = |name: &str, text: &str| {
+        let path = scratch.beside(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (key, empty, order) = (scratch.beside("a.key"), write("empty", ""), write("order", "{}"));
+    let key = key.to_str().unwrap();
+    succeed(&home, &["keys", "add", "prices", "--out", key]);
+    let by = ["--as", "prices", "--key", key, "--action"];
+    let sign = |file: &str, action: &str| [&["sign", file][..], &by, &[action]].concat().join("\n");
+    let cases: [(&str, i32, &[&str]); 13] = [
+        (&format!("submit\n--wait\n{order}"), 2, &["/order`", "put files before `--wait`", "--wait=60"]),
+        (
+            &format!("submit\n{order}\n--wait\n0"),
+            8,
+            &["order.json", "spoolgate watch", "may still be decided"],
+        ),
+        (&sign(&empty, "order.submit"), 2, &[&empty, "the document is empty", "one JSON object"]),
+        (&sign(key, "order.submit"), 2, &[key, "is a key file"]),
+        (&sign(&order, "order.sumbit"), 0, &["`order.sumbit`", "`order.submit` is near it"]),
+        (&sign("nowhere", "order.submit"), 2, &["`nowhere`", "standard input"]),
+        ("council\nshow\nnobody", 2, &["`nobody`", "spoolgate council list"]),
+        ("audit\nshow\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
+        ("audit\nprove\nnobody", 2, &["`nobody`", "spoolgate audit tail"]),
+        ("audit\nprove\n9999", 2, &["9999", "spoolgate audit tail"]),
+        ("audit\nverify\n--key\nx", 2, &["--key", "spoolgate init"]),
+        ("report\n--html\n-", 2, &["`-`", "report.html"]),
+        (&format!("init\n{empty}"), 2, &[&empty, "is a file", "name another"]),
+    ];
+    for (words, exit, parts) in cases {
+        let words: Vec<&str> = words.split('\n').collect();
+        let done = spoolgate(&home, &words);
+        assert_eq!(done.status.code(), Some(exit), "{words:?}: {}", show(&done));
+        for part in parts {
+            assert!(err(&done).contains(part), "{words:?} without `{part}`: {}", show(&done));
+        }
+        // The key was not repeated either.
+        let secret = fs::read_to_string(key).unwrap();
+        let secret = secret.split("\"secret\":\"").nth(1).map(|rest| &rest[..64]);
+        assert!(!show(&done).contains(secret.unwrap()), "{words:?}: {}", show(&done));
+    }
+    // Programs read one value a line, of schemas too.
+    let schema = succeed(&home, &["--format", "json", "schema", "order.submit"]);
+    assert_eq!(schema.lines().count(), 1);
+    let none = spoolgate(&home, &["--format", "json", "council", "show", "nobody"]);
+    let said: serde_json::Value = serde_json::from_str(&err(&none)).unwrap();
+    assert_eq!(said["error"]["exit"], 2);
+    fs::remove_file(home.join("audit/checkpoint")).unwrap();
+    let done = spoolgate(&home, &["audit", "prove", "1"]);
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(
+        err(&done).contains("`checkpoint`: is not") && err(&done).contains("next start"),
+        "{}",
+        show(&done)
+    );
+    // Whoever makes a home of a folder that holds other things learns what that means.
+    let full = scratch.beside("full");
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("letters"), "").unwrap();
+    let made = succeed(&home, &["init", full.to_str().unwrap()]);
+    assert!(made.contains("not empty") && made.contains("`letters`"), "{made}");
+}
+
+/// A gate starts over folders of its own only. What lies in the place of one is named, and so is what is gone.
+#[test]
+fn what_lies_where_a_folder_belongs_is_named() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for (folder, program) in [("spool/work", "run"), ("spool/in", "run"), ("council", "halt")] {
+        let args: &[&str] =
+            if program == "run" { &["run", "--until-idle"] } else { &["halt", "set", "--reason", "x"] };
+        let path = home.join(folder);
+        let aside = home.join("aside");
+        fs::rename(&path, &aside).unwrap();
+        fs::write(&path, "").unwrap();
+        let done = spoolgate(&home, args);
+        assert_eq!(done.status.code(), Some(6), "{folder}: {}", show(&done));
+        let told = format!("`{}` is a file or a link", path.display());
+        assert!(err(&done).contains(&told) && err(&done).contains("move it away"), "{}", show(&done));
+        fs::remove_file(&path).unwrap();
+        fs::rename(&aside, &path).unwrap();
+    }
+    // A disk that is full: files of no bytes are all that this process may write.
+    let full = "ulimit -f 0; trap '' XFSZ; exec \"$0\" init \"$1\"";
+    let fresh = scratch.beside("fresh");
+    let done = Command::new("sh").args(["-c", full, PROGRAM, fresh.to_str().unwrap()]).output().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(err(&done).contains("/rules/safety.yaml`"), "{}", show(&done));
+    fs::rename(home.join("state"), home.join("aside")).unwrap();
+    let done = spoolgate(&home, &["run", "--until-idle"]);
+    assert!(err(&done).contains("state/keyring.db") && err(&done).contains("from a copy"), "{}", show(&done));
+    assert!(!err(&done).contains("spoolgate init"), "that refuses a home with a ledger: {}", show(&done));
+}
+
+/// A home without limits refuses every entry: `rules lint` may not find it without fault.
+#[test]
+fn rules_without_their_limits_are_a_fault() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    succeed(&home, &["rules", "lint"]);
+    for all in [false, true] {
+        if all {
+            fs::remove_dir_all(home.join("rules")).unwrap();
+            fs::create_dir(home.join("rules")).unwrap();
+        } else {
+            fs::remove_file(home.join("rules/safety.yaml")).unwrap();
+        }
+        let done = spoolgate(&home, &["rules", "lint"]);
+        assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+        assert!(out(&done).contains("rules/safety.yaml: fault: missing"), "{}", show(&done));
+    }
+    // Rules alone, to be put into a home some day, have none.
+    let alone = scratch.beside("alone");
+    fs::create_dir_all(alone.join("rules/core")).unwrap();
+    succeed(&home, &["rules", "lint", alone.to_str().unwrap()]);
+}
+
+/// Lines that were cut off are not found, and their absence would look like an answer.
+#[test]
+fn a_search_in_a_ledger_without_its_end_says_so() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    succeed(&home, &["account", "deposit", "5", "--reason", "x"]);
+    let dir = scratch.beside("audit");
+    fs::create_dir(&dir).unwrap();
+    let log = "log-00000001.jsonl";
+    fs::copy(home.join("audit/checkpoint"), dir.join("checkpoint")).unwrap();
+    let text = fs::read_to_string(home.join("audit").join(log)).unwrap();
+    let dir = dir.to_str().unwrap();
+    let said = |text: &str, args: &[&str]| {
+        fs::write(Path::new(dir).join(log), text).unwrap();
+        let done = spoolgate(&home, args);
+        assert!(done.status.success(), "{args:?}: {}", show(&done));
+        err(&done)
+    };
+    let ask: [&[&str]; 3] = [&["audit", "query", dir], &["audit", "export", dir], &["audit", "tail", dir]];
+    for args in ask {
+        assert_eq!(said(&text, args), "", "{args:?}");
+        let seals: Vec<usize> = text.match_indices("\n").map(|(at, _)| at + 1).collect();
+        let cut = &text[..seals[seals.len() - 3]];
+        assert!(said(cut, args).contains("the end was cut off"), "{args:?}: {}", said(cut, args));
+    }
+}
+
+/// A watcher, and what looks for the next line that holds something in what it says.
+fn watch(home: &Path) -> (Running, impl FnMut(&str) -> String) {
+    let mut command = command(home, &["watch"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut watcher = Running::start(command);
+    let mut lines = BufReader::new(watcher.0.stderr.take().unwrap()).lines();
+    let until = move |part: &str| {
+        lines.by_ref().map(Result::unwrap).find(|line| line.contains(part)).unwrap_or_default()
+    };
+    (watcher, until)
+}
+
+/// One row for each row of the README's table that this version can produce.
+#[test]
+fn exit_codes_are_those_of_the_readme() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let request = |name: &str, action: &str, payload: &str| {
+        let path = scratch.beside(name);
+        fs::write(&path, scratch.request(name, action, payload)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let good = request("good", "portfolio.get", "{}");
+    let refused = request("refused", "account.adjust", r#"{"amount":1,"reason":"mine"}"#);
+    let unknown = request("unknown", "rules.edit", "{}");
+    let nobody = scratch.beside("nobody");
+    let nobody = nobody.to_str().unwrap();
+    let cases: [(i32, &[&str]); 16] = [
+        (0, &["handle", &good]),
+        (0, &["portfolio"]),
+        (0, &["audit", "verify", "--strict"]),
+        (1, &["handle", &refused]),
+        (1, &["account", "withdraw", "999999", "--reason", "all"]),
+        (1, &["keys", "add", "stranger", "--out", nobody]),
+        (2, &["handle", &unknown]),
+        (2, &["handle", nobody]),
+        (2, &["nonsense"]),
+        (2, &["account", "deposit", "-5", "--reason", "less"]),
+        (2, &["--home", nobody, "portfolio"]),
+        (2, &["--home", nobody, "audit", "tail"]),
+        (2, &["--home", &good, "watch"]),
+        (2, &["--home", &good, "market", "import", &good, "--symbol", "BTC-USD"]),
+        (2, &["audit", "show", "nonsense"]),
+        (8, &["submit", &good, "--wait", "0"]),
+    ];
+    for (exit, args) in cases {
+        let program = if args[0] == "--home" { Command::new(PROGRAM) } else { command(&home, &[]) };
+        let mut program = program;
+        let done = program.args(args).output().unwrap();
+        assert_eq!(done.status.code(), Some(exit), "{args:?}: {}", show(&done));
+        for word in ["panicked", "HomeError", "Some(", "RUST_BACKTRACE"] {
+            assert!(!err(&done).contains(word), "{args:?}: {}", show(&done));
+        }
+    }
+    assert!(!Path::new(nobody).exists(), "a key file of a key that was not added");
+
+    let full = fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let done = command(&home, &["portfolio"]).stdout(full).output().unwrap();
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(err(&done).contains("standard output"), "{}", show(&done));
+
+    {
+        let (_watcher, mut until) = watch(&home);
+        assert!(until("watching").contains("spool/in"));
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert_eq!(done.status.code(), Some(7), "{}", show(&done));
+    }
+
+    fs::remove_file(home.join("audit/log-00000001.jsonl")).unwrap();
+    for args in [&["portfolio"][..], &["audit", "tail"], &["audit", "verify"], &["run", "--until-idle"]] {
+        let done = spoolgate(&home, args);
+        assert_eq!(done.status.code(), Some(5), "{args:?}: {}", show(&done));
+    }
+}
+
+#[test]
+fn the_watcher_tells_of_rule_files_that_broke() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let path = home.join("rules/safety.yaml");
+    let good = fs::read_to_string(&path).unwrap();
+    let (watcher, mut until) = watch(&home);
+    until("watching");
+    fs::write(&path, good.replace("max_daily_loss: 250", "max_daily_loss: 25O")).unwrap();
+    assert!(until("cannot be used").contains("rules/safety.yaml:9: max_daily_loss"));
+    for args in [&["portfolio"][..], &["audit", "tail"]] {
+        assert!(succeed(&home, args).contains("rules/safety.yaml:9: max_daily_loss"), "{args:?}");
+    }
+    fs::write(&path, &good).unwrap();
+    assert!(until("is in force").contains("rulebook"));
+    assert!(!succeed(&home, &["portfolio"]).contains("rule file"));
+    fs::write(home.join("rules/HALT"), "").unwrap();
+    assert!(until("HALT").contains("no entries"));
+    let cleared = spoolgate(&home, &["halt", "clear", "--reason", "over"]);
+    assert!(err(&cleared).contains("rules/HALT is there"), "{}", show(&cleared));
+    drop(watcher);
+
+    fs::write(&path, "x: 1\n").unwrap();
+    for _ in 0..2 {
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert_eq!(err(&done).matches("rules/safety.yaml:1").count(), 1, "{}", show(&done));
+    }
+}
+
+#[test]
+fn the_checkpoint_beside_the_log_is_no_head_noted_elsewhere() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let noted = scratch.beside("noted");
+    let old = fs::read(home.join("audit/checkpoint")).unwrap();
+    let log = home.join("audit/log-00000001.jsonl");
+    let short = fs::read(&log).unwrap();
+    succeed(&home, &["account", "deposit", "1", "--reason", "more"]);
+    fs::copy(home.join("audit/checkpoint"), &noted).unwrap();
+    let reached = |args: &[&str]| {
+        let done = command(&home, &["--format", "json", "audit", "verify"]).args(args).output().unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        (done.status.code(), report["reached"].as_str().unwrap().to_owned())
+    };
+    let head = ["--head", noted.to_str().unwrap()];
+    assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
+    assert_eq!(reached(&head), (Some(0), "remembered_head".to_owned()));
+    // The tail is cut at a seal, and the checkpoint of that time is put back.
+    fs::write(&log, short).unwrap();
+    assert_eq!(reached(&[]).0, Some(5));
+    fs::write(home.join("audit/checkpoint"), old).unwrap();
+    assert_eq!(reached(&[]), (Some(0), "seals".to_owned()));
+    assert_eq!(reached(&head).0, Some(5));
+}
+
+#[test]
+fn looking_at_a_damaged_ledger_is_refused() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let log = home.join("audit/log-00000001.jsonl");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("opening balance"));
+    fs::write(&log, text.replace("opening balance", "opening balancE")).unwrap();
+    fs::remove_file(home.join("state/state.db")).unwrap();
+    let done = spoolgate(&home, &["portfolio"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+    fs::write(&log, b"\xff\xfe\n").unwrap();
+    let done = spoolgate(&home, &["audit", "tail"]);
+    assert_eq!(done.status.code(), Some(5), "{}", show(&done));
+}
+
+#[test]
+fn a_folder_without_a_log_is_named() {
+    let empty = scratch();
+    let dir = empty.path().to_str().unwrap();
+    let replayed = spoolgate(empty.path(), &["audit", "replay", dir]);
+    assert_eq!(replayed.status.code(), Some(5));
+    assert!(err(&replayed).contains(&format!("there is no log in `{dir}`")), "{}", err(&replayed));
+    let archived = spoolgate(empty.path(), &["audit", "archive"]);
+    assert_eq!(archived.status.code(), Some(2));
+    assert!(err(&archived).contains("is not a home"), "{}", err(&archived));
+}
+
+#[test]
+fn an_init_that_fails_can_be_made_again() {
+    let dir = scratch();
+    let home = dir.path().join("home");
+    let path = home.to_str().unwrap();
+    let init = |args: &[&str]| Command::new(PROGRAM).args(["init", path]).args(args).output().unwrap();
+    for args in [&["--origin", "no name"][..], &["--person", "nobody"], &["--origin", ""]] {
+        let done = init(args);
+        assert_eq!(done.status.code(), Some(2), "{args:?}: {}", show(&done));
+    }
+    assert!(init(&[]).status.success());
+    let again = init(&[]);
+    assert_eq!(again.status.code(), Some(2), "{}", show(&again));
+}
+
+#[test]
+fn files_with_any_name_are_submitted_and_answered() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let (_watcher, mut until) = watch(&home);
+    until("watching");
+    for name in [".hidden", "a\u{1b}[31m", "-x", "x.tmp", "plain.json"] {
+        let path = scratch.beside(name);
+        fs::write(&path, "{}").unwrap();
+        let done = spoolgate(&home, &["submit", path.to_str().unwrap(), "--wait", "20"]);
+        assert_eq!(done.status.code(), Some(2), "{name}: {}", show(&done));
+        assert!(out(&done).contains("MALFORMED_ENVELOPE"), "{name}: {}", show(&done));
+        assert!(!out(&done).contains('\u{1b}') && !err(&done).contains('\u{1b}'));
+    }
+}
+
+/// With a umask of 0 the rules and the whole home could be written by every agent on the machine.
+#[test]
+fn only_the_owner_may_write_a_home_whatever_the_umask_is() {
+    let scratch = scratch();
+    let script = r#"umask 0; exec "$0" init "$1""#;
+    let home = scratch.path().join("open");
+    let done =
+        Command::new("sh").args(["-c", script, env!("CARGO_BIN_EXE_spoolgate")]).arg(&home).output().unwrap();
+    assert!(done.status.success(), "{}", err(&done));
+    let mut folders = vec![home.clone()];
+    let mut seen = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap().map(Result::unwrap) {
+            if entry.file_type().unwrap().is_dir() {
+                folders.push(entry.path());
+            }
+            let mode = entry.metadata().unwrap().permissions().mode();
+            // The lock holds nothing and lies in a folder of mode 0700.
+            if entry.file_name() != "lock" {
+                assert_eq!(mode & 0o022, 0, "{} has mode {mode:o}", entry.path().display());
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen > 30, "{seen}");
+    assert_eq!(fs::metadata(&home).unwrap().permissions().mode() & 0o022, 0);
+}
+
+#[test]
+fn batches_are_no_larger_than_asked_for() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for n in 0..5 {
+        scratch.query(&format!("q{n}")).drop_into(&home);
+    }
+    succeed(&home, &["run", "--until-idle", "--batch", "2"]);
+    let mut together = vec![0];
+    for (_, kind, record) in crate::kit::lines(&home).unwrap() {
+        match record {
+            Some(Record::Decision(decision)) if decision.spool == "flat" => {
+                *together.last_mut().unwrap() += 1
+            }
+            _ if kind == "seal" => together.push(0),
+            _ => {}
+        }
+    }
+    together.retain(|requests| *requests > 0);
+    assert_eq!(together, [2, 2, 1]);
+    for size in ["0", "1025", "many"] {
+        let refused = spoolgate(&home, &["watch", "--batch", size]);
+        assert_eq!(refused.status.code(), Some(2), "{size}: {}", show(&refused));
+    }
+}

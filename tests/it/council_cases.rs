@@ -1,0 +1,10 @@
+//! Council cases from the request to the decision: by files in every order, by one-shot commands, at their deadlines,
+//! through crashes and by the thousand.
+
+mod burden;
+mod crashes;
+mod deadlines;
+mod files;
+mod redacted;
+mod shots;
+mod watched;

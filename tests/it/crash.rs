@@ -1,0 +1,756 @@
+//! The program killed, starved of disk, doubled and fed half-written files, over homes on a real disk.
+//!
+//! `killed_at_random_moments` lands 50 kills. More, or the same again:
+//! `SPOOLGATE_KILLS=1000 SPOOLGATE_SEED=7 cargo test --test it crash::killed_at_random -- --nocapture`
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::kit::process::{Running, answered, until};
+use crate::kit::{
+    Counted, Dice, PROGRAM, Scratch, Sent, check_home, check_killed, command, contents, decisions, lines,
+    names, segments, setting, show, sign, spoolgate, succeed,
+};
+use rustix::process::Signal;
+use spoolgate_gate::record::Ruling;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_wire::signing::SignKey;
+
+#[track_caller]
+fn check(home: &Path, sent: &[Sent]) -> Counted {
+    check_home(home, sent).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn stderr(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+// --- killed at random moments ---
+
+/// Requests in one load of the spool.
+const LOAD: u64 = 40;
+/// Kills in one home.
+const KILLS_PER_HOME: u64 = 15;
+
+/// Makes files of every sort for one home.
+struct Mixer<'a> {
+    scratch: &'a Scratch,
+    dice: Dice,
+    n: u64,
+    sent: Vec<Sent>,
+    /// Signed requests, for replays.
+    signed: Vec<Vec<u8>>,
+    /// Lines of accepted orders, for cancels.
+    accepted: Vec<u64>,
+}
+
+impl Mixer<'_> {
+    fn order(&mut self, size: &str, thesis: &str) -> String {
+        // A buy limit some way below the market, which stands near 6,780.
+        format!(
+            r#"{{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"{size}","order_type":"limit","price":"6740","thesis_slug":"{thesis}","planned_entry":"6740","planned_stop":"6600","stop_price":"6600"}}"#
+        )
+    }
+
+    fn add(&mut self, stem: &str, bytes: Vec<u8>) {
+        self.sent.push(Sent::new(&format!("{stem}.json"), bytes));
+    }
+
+    fn add_signed(&mut self, id: &str, action: &str, payload: &str) {
+        let bytes = self.scratch.request(id, action, payload);
+        self.signed.push(bytes.clone());
+        self.add(id, bytes);
+    }
+
+    /// One file; `torn_json` allows files that do not parse, for which a run waits 2 s.
+    fn one(&mut self, torn_json: bool) {
+        self.n += 1;
+        let id = format!("r{}", self.n);
+        match self.dice.below(if torn_json { 21 } else { 20 }) {
+            0 => self.add_signed(&id, "portfolio.get", "{}"),
+            1 => self.add_signed(&id, "orders.list", "{}"),
+            2 => self.add_signed(&id, "market.get", r#"{"symbol":"BTC-USD"}"#),
+            3 => self.add_signed(&id, "fills.list", r#"{"since":"2020-01-01T00:00:00Z"}"#),
+            4..=6 => {
+                let order = self.order(&format!("0.0020{:04}", self.n % 10_000), "btc-range-long");
+                self.add_signed(&id, "order.submit", &order);
+            }
+            7 => {
+                let order = self.order("3", "btc-range-long");
+                self.add_signed(&id, "order.submit", &order);
+            }
+            8 => {
+                let order = self.order("0.002", "no-such-thesis");
+                self.add_signed(&id, "order.submit", &order);
+            }
+            9 | 10 => {
+                // Mostly the newest, which may still be open.
+                let back = usize::try_from(self.dice.below(3)).unwrap();
+                let order = self.accepted.iter().rev().nth(back).copied().unwrap_or(999_999);
+                self.add_signed(&id, "order.cancel", &format!(r#"{{"order_id":"o-{order}"}}"#));
+            }
+            11 => self.add_signed(&id, "order.submit", r#"{"strategy":"trend"}"#),
+            12 => self.add_signed(&id, "no.such_action", "{}"),
+            13 => {
+                let bytes = sign(&SignKey::Hmac([7; 32]), "trend-bot", &id, "portfolio.get", "{}");
+                self.add(&id, bytes);
+            }
+            14 => self.add(&id, br#"{"no":"envelope"}"#.to_vec()),
+            15 => {
+                // The same request again under another name.
+                let pick = usize::try_from(self.dice.roll()).unwrap() % self.signed.len().max(1);
+                let bytes = self.signed.get(pick).cloned().unwrap_or_else(|| b"{}".to_vec());
+                self.add(&id, bytes);
+            }
+            16 => {
+                // The id of another request: earlier, later or never used.
+                let taken = format!("r{}", self.dice.below(self.n) + 1);
+                let bytes = self.scratch.request(&taken, "market.get", r#"{"symbol":"ETH-USD"}"#);
+                self.add(&format!("again-{id}"), bytes);
+            }
+            17 => self.add_signed(&id, "halt.set", r#"{"reason":"a doubt"}"#),
+            18 => {
+                let payload = r#"{"scope":{"principal":"trend-bot"},"reason":"looked at"}"#;
+                self.add(&id, sign(&self.scratch.owner, "owner", &id, "halt.clear", payload));
+            }
+            19 => self.sent.push(Sent::new(&format!("no request {}", self.n), id.into_bytes())),
+            _ => {
+                let mut bytes = self.scratch.request(&id, "portfolio.get", "{}");
+                bytes.truncate(40);
+                self.add(&id, bytes);
+            }
+        }
+    }
+
+    /// Fills the spool again.
+    fn load(&mut self, torn_json: bool) {
+        let decided = decisions(&self.scratch.home()).unwrap().into_iter();
+        self.accepted =
+            decided.filter(|(_, d)| d.decision == Some(Ruling::Accepted)).map(|(seq, _)| seq).collect();
+        let from = self.sent.len();
+        (0..LOAD).for_each(|_| self.one(torn_json));
+        self.sent[from..].iter().for_each(|sent| sent.drop_into(&self.scratch.home()));
+    }
+}
+
+/// What can be seen of a drain's progress.
+#[derive(PartialEq, Eq)]
+struct Seen {
+    waiting: usize,
+    begun: std::collections::BTreeSet<OsString>,
+    log: u64,
+}
+
+fn look(home: &Path) -> Seen {
+    Seen {
+        waiting: names(&home.join("spool/in")).len(),
+        begun: names(&home.join("spool/work")),
+        log: segments(home).iter().map(|path| fs::metadata(path).unwrap().len()).sum(),
+    }
+}
+
+/// Where kills landed.
+#[derive(Debug, Default)]
+struct Landed {
+    before: u64,
+    inside: u64,
+    closing: u64,
+    after: u64,
+}
+
+/// Kills a run after `delay`, counted from its start or from the first file that it claimed. Returns
+/// whether that was too late.
+fn kill_a_run(home: &Path, delay: Duration, from_first_claim: bool, landed: &mut Landed) -> bool {
+    let before = look(home);
+    let mut command = command(home, &["run", "--until-idle"]);
+    command.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = Running::start(command);
+    if from_first_claim {
+        let deadline = Instant::now() + Duration::from_millis(500);
+        while look(home) == before && Instant::now() < deadline {}
+    }
+    let until = Instant::now() + delay;
+    while Instant::now() < until {
+        std::thread::sleep(until.saturating_duration_since(Instant::now()).min(Duration::from_micros(100)));
+    }
+    run.0.kill().unwrap();
+    let done = run.output();
+    assert!(
+        done.status.success() || done.status.signal() == Some(9),
+        "a run ended by itself: {}",
+        show(&done)
+    );
+    let now = look(home);
+    let counter = if done.status.success() {
+        &mut landed.after
+    } else if now == before {
+        &mut landed.before
+    } else if now.waiting > 0 || !now.begun.is_empty() {
+        &mut landed.inside
+    } else {
+        &mut landed.closing
+    };
+    *counter += 1;
+    done.status.success()
+}
+
+#[test]
+fn killed_at_random_moments() {
+    let kills = setting("SPOOLGATE_KILLS", 50);
+    let seed = setting("SPOOLGATE_SEED", 1);
+    let began = Instant::now();
+    let mut landed = Landed::default();
+    let mut total = Counted::default();
+    let mut round = 0;
+    // Delays are drawn from these windows, from the start and from the first claim on. A drain takes as long
+    // as the disk of the moment wants, so each window follows what its kills came to.
+    let mut windows_us = [0, 0];
+    while landed.before + landed.inside + landed.closing < kills {
+        let context = format!("SPOOLGATE_SEED={seed}, home {round}");
+        let scratch = Scratch::with_prices();
+        let home = scratch.home();
+        let dice = Dice::new(seed.wrapping_add(round));
+        let mut mixer = Mixer {
+            scratch: &scratch,
+            dice,
+            n: 0,
+            sent: Vec::new(),
+            signed: Vec::new(),
+            accepted: Vec::new(),
+        };
+        // How long a drain takes here and now.
+        mixer.load(false);
+        let at = Instant::now();
+        succeed(&home, &["run", "--until-idle"]);
+        let drain_us = u64::try_from(at.elapsed().as_micros()).unwrap();
+        windows_us.iter_mut().filter(|window| **window == 0).for_each(|window| *window = drain_us);
+        for kill in 0..KILLS_PER_HOME {
+            let left = look(&home);
+            if left.waiting + left.begun.len() < 8 {
+                // Files that do not parse are waited for 2 s, so only some homes have them.
+                mixer.load(round % 5 == 4 && kill % 5 == 0);
+            }
+            let from_first_claim = mixer.dice.below(2) == 0;
+            let window_us = &mut windows_us[usize::from(from_first_claim)];
+            let delay = Duration::from_micros(mixer.dice.below(*window_us));
+            let too_late = kill_a_run(&home, delay, from_first_claim, &mut landed);
+            *window_us = if too_late { *window_us * 7 / 10 } else { *window_us * 11 / 10 }.max(1000);
+            check_killed(&home, &mixer.sent)
+                .unwrap_or_else(|error| panic!("{context}, after kill {kill}: {error}"));
+        }
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert!(done.status.success(), "{context}: {}", show(&done));
+        let counted = check_home(&home, &mixer.sent).unwrap_or_else(|error| panic!("{context}: {error}"));
+        total.decisions += counted.decisions;
+        total.accepted += counted.accepted;
+        total.refused += counted.refused;
+        total.replays += counted.replays;
+        total.given_up += counted.given_up;
+        total.torn += counted.torn;
+        round += 1;
+    }
+    println!("{landed:?} in {round} homes, {total:?}, {:.1} s", began.elapsed().as_secs_f32());
+    assert!(landed.inside * 3 >= kills, "too few kills landed inside a drain: {landed:?}");
+    assert!(total.accepted > 0 && total.replays > 0, "the mix is not mixed: {total:?}");
+}
+
+// A replay writes an answer that stands already once more. Killed between write and rename, the gate left
+// `.r1.json.tmp` in spool/out for ever, because the next start found the answer standing.
+#[test]
+fn a_half_written_answer_is_cleared_away() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let sent = [scratch.query("r1")];
+    sent[0].drop_into(&home);
+    let open = || Home::open(&home, real_seams(&home).unwrap()).unwrap();
+    // Ended without a word, as if killed.
+    open().round(false).unwrap();
+    fs::write(home.join("spool/out/.r1.json.tmp"), "{\"requestId\"").unwrap();
+    drop(open());
+    assert_eq!(names(&home.join("spool/out")), [OsString::from("r1.json")].into());
+    succeed(&home, &["run", "--until-idle"]);
+    check(&home, &sent);
+}
+
+// A command killed while it kept market rows left `audit/blobs/.<digest>.tmp`, one killed while it handed its
+// request over a part of it in spool/local/in, one killed while it waited its answer in spool/local/out: for ever.
+#[test]
+fn what_killed_commands_leave_is_swept_away() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let now = std::time::SystemTime::now();
+    let minutes_ago = |path: &str, minutes: u64| {
+        let file = File::create(home.join(path)).unwrap();
+        file.set_modified(now - Duration::from_secs(60 * minutes)).unwrap();
+    };
+    for (path, minutes) in [
+        ("audit/blobs/.0123.tmp", 0),
+        ("audit/rulebooks/.0123.json.tmp", 0),
+        ("audit/.log-00000002.jsonl.tmp", 0),
+        ("spool/local/in/.abandoned.json", 61),
+        ("spool/local/in/.begun.json", 10),
+        ("spool/local/out/abandoned.json", 61),
+        ("spool/local/out/waited-for.json", 10),
+    ] {
+        minutes_ago(path, minutes);
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    let there = |folder: &str| names(&home.join(folder)).into_iter().collect::<Vec<_>>();
+    assert_eq!(there("audit/blobs"), [""; 0]);
+    assert_eq!(there("audit/rulebooks").len(), 1);
+    assert!(!home.join("audit/.log-00000002.jsonl.tmp").exists());
+    assert_eq!(there("spool/local/in"), [".begun.json"]);
+    assert_eq!(there("spool/local/out"), ["waited-for.json"]);
+}
+
+// --- two gates ---
+
+/// A command whose output is kept.
+fn piped(mut command: Command) -> Running {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    Running::start(command)
+}
+
+fn handle(home: &Path, file: &Path) -> Output {
+    spoolgate(home, &["handle", file.to_str().unwrap()])
+}
+
+/// A file beside the home, to be handed to `handle`.
+fn file(scratch: &Scratch, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = scratch.beside(name);
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// A copy of a home whose lock nobody holds.
+fn copy(from: &Path, to: &Path) {
+    let done = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+    assert!(done.success());
+}
+
+/// An answer without what hangs on when and where it was decided.
+fn comparable(answer: &Output) -> serde_json::Value {
+    let mut value: serde_json::Value = serde_json::from_slice(&answer.stdout).unwrap();
+    let fields = value.as_object_mut().unwrap();
+    assert!(fields.remove("auditRef").is_some() && fields.remove("timestamp").is_some());
+    for verdict in ["Accepted", "Rejected"] {
+        let rows = value.pointer_mut(&format!("/data/{verdict}/checks_passed"));
+        // How long ago things happened differs.
+        let rows = rows.and_then(|rows| rows.as_array_mut()).into_iter().flatten();
+        rows.filter(|row| row["unit"] == "ms").for_each(|row| row["value"] = serde_json::Value::Null);
+    }
+    if let Some(accepted) = value.pointer_mut("/data/Accepted") {
+        // Derived from the number of its line.
+        assert!(accepted.as_object_mut().unwrap().remove("order_id").is_some());
+    }
+    value
+}
+
+#[test]
+fn two_gates() {
+    let scratch = Scratch::with_prices();
+    let home = scratch.home();
+    let twin = scratch.beside("twin");
+    copy(&home, &twin);
+    let mut watcher = Running::watching(&home);
+    for args in [&["watch"][..], &["run", "--until-idle"]] {
+        let second = spoolgate(&home, args);
+        assert_eq!(second.status.code(), Some(7), "{args:?}: {}", show(&second));
+        let said = stderr(&second);
+        assert!(said.contains("another gate is running over"), "{args:?}: {said}");
+    }
+    let order = |size: &str| {
+        format!(
+            r#"{{"strategy":"trend","symbol":"BTC-USD","side":"buy","size":"{size}","order_type":"limit","price":"6740","thesis_slug":"btc-range-long","planned_entry":"6740","planned_stop":"6600","stop_price":"6600"}}"#
+        )
+    };
+    for (n, (action, payload, exit)) in [
+        ("market.get", r#"{"symbol":"BTC-USD"}"#.to_owned(), 0),
+        ("order.submit", order("3"), 1),
+        ("order.submit", order("0.002"), 0),
+        ("orders.list", r#"{"all":true}"#.to_owned(), 2),
+        ("halt.set", r#"{"reason":"a doubt"}"#.to_owned(), 0),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let request = file(&scratch, "r.json", &scratch.request(&format!("r{n}"), action, &payload));
+        let (beside, alone) = (handle(&home, &request), handle(&twin, &request));
+        assert_eq!(beside.status.code(), Some(exit), "{action}: {}", show(&beside));
+        assert_eq!(alone.status.code(), Some(exit), "{action}: {}", show(&alone));
+        assert_eq!(comparable(&beside), comparable(&alone), "{action}");
+    }
+    let garbage = file(&scratch, "garbage.json", b"{");
+    for home in [&home, &twin] {
+        let done = handle(home, &garbage);
+        assert_eq!(done.status.code(), Some(2), "{}", show(&done));
+        assert!(String::from_utf8_lossy(&done.stdout).contains("MALFORMED_JSON"), "{}", show(&done));
+    }
+    watcher.signal(Signal::TERM);
+    let status = watcher.end();
+    assert_eq!(status.code(), Some(0), "{status}");
+    let kinds: Vec<String> = lines(&home).unwrap().into_iter().map(|(_, kind, _)| kind).collect();
+    let last: Vec<&str> = kinds.iter().map(String::as_str).filter(|kind| *kind != "seal").collect();
+    assert!(last.ends_with(&["stop"]) || last.ends_with(&["stop", "published"]), "{last:?}");
+    check(&home, &[]);
+    check(&twin, &[]);
+}
+
+#[test]
+fn handle_outlives_the_watcher() {
+    let seed = setting("SPOOLGATE_SEED", 1);
+    let mut dice = Dice::new(seed);
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    for n in 0..12 {
+        let context = format!("SPOOLGATE_SEED={seed}, handle {n}");
+        let request = file(&scratch, "r.json", &scratch.request(&format!("r{n}"), "portfolio.get", "{}"));
+        let mut watcher = Running::watching(&home);
+        // Every third watcher holds the lock and does nothing; the others may be anywhere in the request.
+        let is_stuck = n % 3 == 0;
+        if is_stuck {
+            watcher.signal(Signal::STOP);
+        }
+        let waiting = piped(command(&home, &["handle", request.to_str().unwrap()]));
+        if is_stuck {
+            until("the request is handed over", || !names(&home.join("spool/local/in")).is_empty());
+        } else {
+            std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+        }
+        watcher.0.kill().unwrap();
+        watcher.end();
+        let done = waiting.output();
+        assert!(done.status.success(), "{context}: {}", show(&done));
+        let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!(answer["requestId"], format!("r{n}"), "{context}");
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    check(&home, &[]);
+    let decided = decisions(&home).unwrap();
+    let ids = decided.values().filter(|d| d.source.as_deref() == Some("trend-bot"));
+    assert_eq!(ids.count(), 12, "SPOOLGATE_SEED={seed}");
+    assert_eq!(fs::read_dir(home.join("spool/local/in")).unwrap().count(), 0);
+}
+
+#[test]
+fn many_handles_at_once() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let requests: Vec<PathBuf> = (0..24)
+        .map(|n| {
+            let bytes = scratch.request(&format!("r{n}"), "portfolio.get", "{}");
+            file(&scratch, &format!("r{n}.json"), &bytes)
+        })
+        .collect();
+    let running: Vec<Running> = requests
+        .iter()
+        .map(|request| piped(command(&home, &["handle", request.to_str().unwrap()])))
+        .collect();
+    for (n, handle) in running.into_iter().enumerate() {
+        let done = handle.output();
+        assert!(done.status.success(), "{n}: {}", show(&done));
+        let answer: serde_json::Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!(answer["requestId"], format!("r{n}"));
+    }
+    succeed(&home, &["run", "--until-idle"]);
+    check(&home, &[]);
+    assert_eq!(fs::read_dir(home.join("spool/local/out")).unwrap().count(), 0);
+}
+
+// --- storage ---
+
+/// The program under a limit on the size of files it writes, in KiB.
+fn limited(home: &Path, kib: u64, args: &str) -> Output {
+    let script = format!("ulimit -c 0; ulimit -f {kib}; exec \"$0\" --home \"$1\" {args}");
+    Command::new("bash").args(["-c", &script, PROGRAM]).arg(home).output().unwrap()
+}
+
+/// Runs a script with a small file system of its own over `$folder`, which has what the folder had and
+/// leaves there what it ends with; none where that is not allowed.
+fn on_small_disk(home: &Path, folder: &str, kib: u64, script: &str) -> Option<Output> {
+    let script = format!(
+        "set -eu\nfolder=\"$1/{folder}\"\nmkdir \"$1/copy\"\ncp -a \"$folder/.\" \"$1/copy\"\n\
+         mount -t tmpfs -o size={kib}k none \"$folder\" || exit 77\ncp -a \"$1/copy/.\" \"$folder\"\nrm -r \"$1/copy\"\n\
+         fill() {{ head -c 100M /dev/zero > \"$1\" 2>/dev/null || true; }}\n{script}\n\
+         cp -a \"$folder\" \"$1/after\"\n"
+    );
+    let done = Command::new("unshare")
+        .args(["-Urm", "--", "bash", "-c", &script, PROGRAM])
+        .arg(home)
+        .output()
+        .unwrap_or_else(|error| panic!("unshare: {error}"));
+    if done.status.code() == Some(77) || stderr(&done).starts_with("unshare:") {
+        eprintln!("skipped: no file system of our own here: {}", show(&done));
+        return None;
+    }
+    assert!(done.status.success(), "{}", show(&done));
+    fs::remove_dir_all(home.join(folder)).unwrap();
+    fs::rename(home.join("after"), home.join(folder)).unwrap();
+    Some(done)
+}
+
+fn queries(scratch: &Scratch, sent: &mut Vec<Sent>, n: usize) {
+    for _ in 0..n {
+        let query = scratch.query(&format!("q{}", sent.len()));
+        query.drop_into(&scratch.home());
+        sent.push(query);
+    }
+}
+
+/// A home whose log is longer than the files of its index, so that a limit on file size meets the log first.
+fn home_with_a_long_log() -> (Scratch, Vec<Sent>) {
+    let scratch = Scratch::new();
+    let mut sent = Vec::new();
+    queries(&scratch, &mut sent, 400);
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    (scratch, sent)
+}
+
+fn log_kib(home: &Path) -> u64 {
+    fs::metadata(segments(home).last().unwrap()).unwrap().len() / 1024
+}
+
+#[track_caller]
+fn check_nothing_was_released(home: &Path, sent: &[Sent], new: usize, done: &Output) {
+    assert_eq!(done.status.code(), Some(6), "{}", show(done));
+    assert_eq!(contents(&home.join("spool/out")).len(), sent.len() - new, "an answer was released");
+    let kept = names(&home.join("spool/in")).len() + names(&home.join("spool/work")).len();
+    assert_eq!(kept, new, "requests were lost");
+    check_killed(home, sent).unwrap();
+}
+
+// Beyond the limit on file sizes the kernel sends SIGXFSZ, which ended the gate without a word.
+#[test]
+fn storage_the_log_reaches_the_file_size_limit() {
+    for args in ["run --until-idle", "watch"] {
+        let (scratch, mut sent) = home_with_a_long_log();
+        let home = scratch.home();
+        queries(&scratch, &mut sent, 30);
+        let done = limited(&home, log_kib(&home) + 1, args);
+        check_nothing_was_released(&home, &sent, 30, &done);
+        assert!(stderr(&done).contains("ledger `audit/log-"), "{args}: {}", show(&done));
+        let done = spoolgate(&home, &["run", "--until-idle"]);
+        assert!(done.status.success(), "{args}: {}", show(&done));
+        assert_eq!(check(&home, &sent).torn, 1, "{args}");
+    }
+}
+
+#[test]
+fn storage_handle_meets_the_file_size_limit() {
+    let (scratch, mut sent) = home_with_a_long_log();
+    let home = scratch.home();
+    queries(&scratch, &mut sent, 30);
+    // Less than a KiB is left, and a line with its seal takes more.
+    let request = file(&scratch, "r.json", &scratch.request("handled", "portfolio.get", "{}"));
+    let done = limited(&home, log_kib(&home) + 1, &format!("handle '{}'", request.display()));
+    assert_eq!(done.status.code(), Some(6), "{}", show(&done));
+    assert!(done.stdout.is_empty(), "{}", show(&done));
+    check_killed(&home, &sent).unwrap();
+    succeed(&home, &["run", "--until-idle"]);
+    check(&home, &sent);
+    let decided = decisions(&home).unwrap();
+    let lines = decided.values().filter(|d| d.request_id.as_deref() == Some("handled")).count();
+    assert_eq!(lines, 1, "decided exactly once");
+}
+
+#[test]
+fn storage_the_disk_of_the_log_is_full() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut sent = Vec::new();
+    queries(&scratch, &mut sent, 20);
+    let script = r#"
+        fill "$folder/ballast"
+        code=0; "$0" --home "$1" run --until-idle > /dev/null 2> "$1/said" || code=$?
+        test $code = 6 || { echo "exit $code"; cat "$1/said"; exit 1; }
+        grep -q 'No space left on device' "$1/said" || { cat "$1/said"; exit 1; }
+        test "$(ls "$1/spool/out" "$1/spool/rejected" | grep -c json)" = 0
+        rm "$folder/ballast" "$1/said""#;
+    if on_small_disk(&home, "audit", 1024, script).is_some() {
+        check_killed(&home, &sent).unwrap();
+        succeed(&home, &["run", "--until-idle"]);
+        check(&home, &sent);
+    }
+}
+
+#[test]
+fn storage_the_disk_of_the_answers_is_full() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut sent = Vec::new();
+    queries(&scratch, &mut sent, 20);
+    let script = r#"
+        fill "$folder/ballast"
+        code=0; "$0" --home "$1" run --until-idle > /dev/null 2> "$1/said" || code=$?
+        test $code = 6 || { echo "exit $code"; cat "$1/said"; exit 1; }
+        grep -q 'No space left on device' "$1/said" || { cat "$1/said"; exit 1; }
+        grep -c '"kind":"decision"' "$1/audit/log-00000001.jsonl"
+        ls "$1/spool/work" | wc -l
+        rm "$folder/ballast" "$1/said""#;
+    if let Some(done) = on_small_disk(&home, "spool/out", 64, script) {
+        // The key and the deposit, then all 20; their claims wait for their answers.
+        assert_eq!(String::from_utf8_lossy(&done.stdout), "22\n20\n");
+        succeed(&home, &["run", "--until-idle"]);
+        check(&home, &sent);
+    }
+}
+
+// It used to end the gate at every start, and with it everybody else's answers.
+#[test]
+fn a_directory_in_an_answers_place_is_moved_aside() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut sent = Vec::new();
+    queries(&scratch, &mut sent, 20);
+    fs::create_dir_all(home.join("spool/out/q7.json/inside")).unwrap();
+    fs::create_dir_all(home.join("spool/out/.q8.json.tmp/inside")).unwrap();
+    let done = spoolgate(&home, &["run", "--until-idle"]);
+    assert!(done.status.success(), "{}", show(&done));
+    for aside in ["spool/out/.aside-0-q7.json", "spool/out/.aside-0-.q8.json.tmp"] {
+        assert!(stderr(&done).contains(aside), "{}", show(&done));
+        // Neither entered nor removed.
+        assert!(home.join(aside).join("inside").is_dir());
+        fs::remove_dir_all(home.join(aside)).unwrap();
+    }
+    check(&home, &sent);
+}
+
+// `handle` and `submit` ended with exit code 2, as if the request were to blame.
+#[test]
+fn storage_the_disk_of_the_spool_is_full() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let request = file(&scratch, "r.json", &scratch.request("r", "portfolio.get", "{}"));
+    for (command, folder) in [("submit", "spool/in"), ("handle", "spool/local/in")] {
+        let script = format!(
+            r#"
+            fill "$folder/.ballast"
+            code=0; "$0" --home "$1" {command} '{}' > /dev/null 2> "$1/said" || code=$?
+            test $code = 6 || {{ echo "{command}: exit $code"; cat "$1/said"; exit 1; }}
+            grep -q 'No space left on device' "$1/said" || {{ cat "$1/said"; exit 1; }}
+            rm "$folder/.ballast" "$1/said""#,
+            request.display()
+        );
+        if on_small_disk(&home, folder, 64, &script).is_some() {
+            assert_eq!(fs::read_dir(home.join(folder)).unwrap().count(), 0, "{folder}");
+        }
+    }
+    let done = handle(&home, &request);
+    assert!(done.status.success(), "{}", show(&done));
+    check(&home, &[]);
+}
+
+// --- watching ---
+
+#[test]
+fn watch_latency_smoke() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut sent = vec![scratch.query("before")];
+    sent[0].drop_into(&home);
+    let mut watcher = Running::watching(&home);
+    answered(&home, "before.json");
+
+    let drop_in = |sent: &mut Vec<Sent>, id: &str| {
+        let query = scratch.query(id);
+        let at = Instant::now();
+        query.drop_into(&home);
+        answered(&home, &format!("{id}.json"));
+        sent.push(query);
+        at.elapsed()
+    };
+    let renamed_in = drop_in(&mut sent, "renamed-in");
+
+    // Left alone as long as it is called .tmp.
+    let query = scratch.query("tmp");
+    let unfinished = home.join("spool/in/tmp.json.tmp");
+    fs::write(&unfinished, &query.bytes).unwrap();
+    drop_in(&mut sent, "beside-tmp");
+    assert!(unfinished.exists());
+    fs::rename(&unfinished, home.join("spool/in/tmp.json")).unwrap();
+    answered(&home, "tmp.json");
+    sent.push(query);
+
+    // The folder is replaced under the watcher.
+    fs::rename(home.join("spool/in"), home.join("spool/in.old")).unwrap();
+    fs::create_dir_all(home.join("spool/in")).unwrap();
+    let new_folder = drop_in(&mut sent, "new-folder");
+    // The watch is on the new folder by now, or the heartbeat serves.
+    let and_again = drop_in(&mut sent, "and-again");
+    fs::remove_dir_all(home.join("spool/in.old")).unwrap();
+    println!("answered after: {renamed_in:?}, new folder {new_folder:?}, again {and_again:?}");
+
+    watcher.signal(Signal::INT);
+    let status = watcher.end();
+    assert_eq!(status.code(), Some(0), "{status}");
+    check(&home, &sent);
+}
+
+#[test]
+fn half_written() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut watcher = Running::watching(&home);
+    let mut sent = Vec::new();
+
+    // In place, in two halves.
+    let query = scratch.query("halves");
+    let (first, second) = query.bytes.split_at(query.bytes.len() / 2);
+    let began = Instant::now();
+    let mut file = File::create_new(home.join("spool/in").join(&query.name)).unwrap();
+    file.write_all(first).unwrap();
+    // What comes later is answered meanwhile.
+    let beside = scratch.query("beside");
+    beside.drop_into(&home);
+    answered(&home, "beside.json");
+    sent.push(beside);
+    file.write_all(second).unwrap();
+    if began.elapsed() > Duration::from_millis(1800) {
+        eprintln!("skipped: this machine stood still for longer than the gate waits");
+        return;
+    }
+    let answer = answered(&home, "halves.json");
+    assert_eq!(answer["requestId"], "halves");
+    sent.push(query);
+
+    let torn = Sent::new("torn.json", br#"{"id":"torn","timestamp":"#.to_vec());
+    let began = Instant::now();
+    fs::write(home.join("spool/in/torn.json"), &torn.bytes).unwrap();
+    let answer = answered(&home, "torn.json.error.json");
+    assert!(began.elapsed() >= Duration::from_secs(2), "refused after {:?}", began.elapsed());
+    assert_eq!(answer["error"]["code"], "MALFORMED_JSON");
+    sent.push(torn);
+
+    watcher.signal(Signal::TERM);
+    assert_eq!(watcher.end().code(), Some(0));
+    check(&home, &sent);
+}
+
+// Without spool/work every file in the spool was taken for gone and never answered; without spool/rejected
+// refused files stayed in spool/work and were decided again at a later start; without spool/local/in `handle`
+// took the home for none.
+#[test]
+fn folders_that_are_gone_are_made_again() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let mut watcher = Running::watching(&home);
+    for folder in ["spool/work", "spool/rejected", "spool/local/in", "spool/local/out"] {
+        fs::remove_dir(home.join(folder)).unwrap();
+    }
+    let sent = [scratch.query("r1"), Sent::new("bad.json", b"{}".to_vec())];
+    sent.iter().for_each(|sent| sent.drop_into(&home));
+    answered(&home, "r1.json");
+    answered(&home, "bad.json.error.json");
+    let request = file(&scratch, "r.json", &scratch.request("r2", "portfolio.get", "{}"));
+    let done = handle(&home, &request);
+    assert!(done.status.success(), "{}", show(&done));
+    watcher.signal(Signal::TERM);
+    assert_eq!(watcher.end().code(), Some(0));
+    check(&home, &sent);
+}

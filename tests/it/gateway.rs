@@ -1,0 +1,13 @@
+//! Actions that leave the machine.
+
+mod allowlist;
+mod anomalies;
+mod blobs;
+mod check;
+mod document;
+mod payloads;
+mod rates;
+mod refusals;
+mod rules;
+mod schema;
+mod sealed;

@@ -1,0 +1,779 @@
+//! Payloads of the nine outgoing actions: for each a good one, every field missing, null, of the wrong type, at its limit
+//! and hostile; what is refused names its field and never its value; what passes is what the adapter gets.
+
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+use spoolgate_wire::gateway::{
+    GatewayCall, HEADERS_MAX, LIMIT_MAX, NAME_BYTES_MAX, PEOPLE_MAX, TEXT_BYTES_MAX,
+};
+
+/// What a field takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Line,
+    Name,
+    Time,
+    Limit,
+    Addresses,
+    Endpoint,
+    Method,
+    Headers,
+    Any,
+}
+
+use Kind::{Addresses, Any, Endpoint, Headers, Limit, Line, Method, Name, Text, Time};
+
+#[derive(Debug)]
+struct Schema {
+    action: &'static str,
+    least: &'static str,
+    most: &'static str,
+    /// What an adapter gets of the least.
+    given: &'static str,
+    /// In the order that they are looked at; whether each must be there.
+    fields: &'static [(&'static str, Kind, bool)],
+}
+
+const MAIL: &[(&str, Kind, bool)] = &[
+    ("to", Addresses, true),
+    ("cc", Addresses, false),
+    ("subject", Line, true),
+    ("body", Text, true),
+    ("replyToMessageId", Name, false),
+];
+const EVENT: &[(&str, Kind, bool)] = &[
+    ("calendarId", Name, false),
+    ("title", Line, true),
+    ("startTime", Time, true),
+    ("endTime", Time, true),
+    ("description", Text, false),
+    ("attendees", Addresses, false),
+];
+const MOST_MAIL: &str = r#"{"to":["ann@example.com"],"cc":["bob@example.org"],"subject":"s","body":"b\r\n\u0007","replyToMessageId":"<1@example.com>"}"#;
+const LEAST_EVENT: &str =
+    r#"{"title":"t","startTime":"2026-02-20T10:00:00.000Z","endTime":"2026-02-20T11:00:00.000Z"}"#;
+const GIVEN_EVENT: &str = r#"{"calendarId":"primary","title":"t","startTime":"2026-02-20T10:00:00.000Z","endTime":"2026-02-20T11:00:00.000Z"}"#;
+const MOST_EVENT: &str = r#"{"calendarId":"work","title":"t","startTime":"2026-02-20T10:00:00Z","endTime":"2026-02-20T11:00:00Z","description":"d\n","attendees":["ann@example.com"]}"#;
+
+const SCHEMAS: [Schema; 9] = [
+    Schema {
+        action: "email.fetch",
+        least: "{}",
+        most: r#"{"folder":"Sent Items","limit":7,"since":"2026-02-20T10:00:00Z"}"#,
+        given: r#"{"folder":"INBOX","limit":50}"#,
+        fields: &[("folder", Name, false), ("limit", Limit, false), ("since", Time, false)],
+    },
+    Schema {
+        action: "email.send",
+        least: r#"{"to":["ann@example.com"],"subject":"","body":""}"#,
+        most: MOST_MAIL,
+        given: r#"{"to":["ann@example.com"],"subject":"","body":""}"#,
+        fields: MAIL,
+    },
+    Schema {
+        action: "email.draft",
+        least: r#"{"to":[],"subject":"","body":""}"#,
+        most: MOST_MAIL,
+        given: r#"{"to":[],"subject":"","body":""}"#,
+        fields: MAIL,
+    },
+    Schema {
+        action: "calendar.fetch",
+        least: r#"{"startDate":"2026-02-20T10:00:00.000Z","endDate":"2026-02-20T10:00:00.001Z"}"#,
+        most: r#"{"calendarId":"work","startDate":"2026-02-20T10:00:00Z","endDate":"2026-02-21T10:00:00Z"}"#,
+        given: r#"{"calendarId":"primary","startDate":"2026-02-20T10:00:00.000Z","endDate":"2026-02-20T10:00:00.001Z"}"#,
+        fields: &[("calendarId", Name, false), ("startDate", Time, true), ("endDate", Time, true)],
+    },
+    Schema {
+        action: "calendar.create",
+        least: LEAST_EVENT,
+        most: MOST_EVENT,
+        given: GIVEN_EVENT,
+        fields: EVENT,
+    },
+    Schema {
+        action: "calendar.update",
+        least: LEAST_EVENT,
+        most: MOST_EVENT,
+        given: GIVEN_EVENT,
+        fields: EVENT,
+    },
+    Schema {
+        action: "finance.fetch_transactions",
+        least: "{}",
+        most: r#"{"accountId":"main","limit":10}"#,
+        given: "{}",
+        fields: &[("accountId", Name, false), ("limit", Limit, false)],
+    },
+    Schema {
+        action: "health.fetch",
+        least: r#"{"dataType":"steps"}"#,
+        most: r#"{"dataType":"steps","startDate":"2026-02-20T10:00:00Z"}"#,
+        given: r#"{"dataType":"steps"}"#,
+        fields: &[("dataType", Name, true), ("startDate", Time, false)],
+    },
+    Schema {
+        action: "service.api_call",
+        least: r#"{"service":"bank","endpoint":"/","method":"GET"}"#,
+        most: r#"{"service":"bank","endpoint":"/v1/pay?x=1&y=a%2Fb","method":"POST","headers":{"X-A":"1"},"body":{"n":1.50,"m":1e400}}"#,
+        given: r#"{"service":"bank","endpoint":"/","method":"GET"}"#,
+        fields: &[
+            ("service", Name, true),
+            ("endpoint", Endpoint, true),
+            ("method", Method, true),
+            ("headers", Headers, false),
+            ("body", Any, false),
+        ],
+    },
+];
+
+/// Stands in every value that is refused: no message may repeat it.
+const VALUE: &str = "hunter2";
+
+fn schema(action: &str) -> &'static Schema {
+    SCHEMAS.iter().find(|schema| schema.action == action).unwrap()
+}
+
+/// The full payload with one member replaced by this text of JSON; none: left out.
+fn with(schema: &Schema, name: &str, json: Option<&str>) -> String {
+    let most: Map<String, Value> = serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
+    let members = most.iter().filter(|(key, _)| *key != name).map(|(key, value)| format!("{key:?}:{value}"));
+    let members: Vec<String> = members.chain(json.map(|json| format!("{name:?}:{json}"))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+fn read(schema: &Schema, name: &str, json: &str) -> Result<GatewayCall, String> {
+    Ok(GatewayCall::read(schema.action, &with(schema, name, Some(json)))?)
+}
+
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// What is wanted of a field of this kind, where it is of another type.
+fn of_type(name: &str, kind: Kind, most: u32) -> String {
+    match kind {
+        Text | Line | Name | Endpoint | Method => format!("`{name}` must be a text"),
+        Time => format!("`{name}` must be a time of the form `2026-02-20T14:42:00Z` (UTC, with `Z`)"),
+        Limit => format!("`{name}` must be a whole number of 1 to {most}"),
+        Addresses => format!("`{name}` must be an array of mail addresses"),
+        Headers => format!("`{name}` must be an object of texts"),
+        Any => String::new(),
+    }
+}
+
+/// Every field of every action.
+fn each_field(mut of: impl FnMut(&'static Schema, &'static str, Kind, bool)) {
+    for schema in &SCHEMAS {
+        for (name, kind, is_needed) in schema.fields {
+            of(schema, name, *kind, *is_needed);
+        }
+    }
+}
+
+#[test]
+fn the_least_and_the_most_pass_and_defaults_are_filled_in() {
+    for Schema { action, least, most, given, .. } in &SCHEMAS {
+        assert_eq!(GatewayCall::read(action, least).unwrap().to_json().unwrap(), *given, "{action}");
+        let written = GatewayCall::read(action, most).unwrap().to_json().unwrap();
+        let whole = written.replace(".000Z", "Z");
+        assert_eq!(whole, *most, "{action}: nothing is lost, numbers of a body as they are written");
+    }
+}
+
+#[test]
+fn a_field_that_is_missing_is_named() {
+    each_field(|schema, name, _, is_needed| {
+        let found = GatewayCall::read(schema.action, &with(schema, name, None));
+        match is_needed {
+            true => assert_eq!(
+                found.unwrap_err().to_string(),
+                format!("`{name}` is missing"),
+                "{}",
+                schema.action
+            ),
+            false => assert!(found.is_ok(), "{} {name}", schema.action),
+        }
+    });
+}
+
+#[test]
+fn null_and_other_types_are_refused_by_name() {
+    let text = quoted(VALUE);
+    let list = format!("[{text}]");
+    let object = format!("{{{text}:{text}}}");
+    let others = ["null", "true", "7", "-1", "1.5", &text, &list, &object, "[null]", "[7]", "[[]]"];
+    each_field(|schema, name, kind, _| {
+        for json in others {
+            let is_text = json.starts_with('"');
+            let is_list = json == list;
+            let is_of_type = match kind {
+                Text | Line | Name | Endpoint | Method => is_text,
+                Limit => json == "7",
+                Headers => json == object,
+                Addresses => is_list,
+                Time => false,
+                Any => true,
+            };
+            if is_of_type {
+                continue;
+            }
+            let why = read(schema, name, json).unwrap_err();
+            assert_eq!(why, of_type(name, kind, LIMIT_MAX), "{} {json}", schema.action);
+        }
+    });
+}
+
+#[test]
+fn a_body_may_be_any_json() {
+    for json in
+        ["null", "false", "-0.10e+5", "\"x\"", "[1,[2]]", "{\"a\":{}}", "123456789012345678901234567890"]
+    {
+        let call = read(schema("service.api_call"), "body", json).unwrap().to_json().unwrap();
+        assert!(call.ends_with(&format!("\"body\":{json}}}")), "{call}");
+    }
+}
+
+#[test]
+fn unknown_keys_are_refused_and_named_where_they_are_keys() {
+    for schema in &SCHEMAS {
+        let known: Vec<String> = schema.fields.iter().map(|(name, ..)| format!("`{name}`")).collect();
+        let known = known.join(", ");
+        for (key, which) in [
+            ("bcc", "unknown key `bcc`".to_owned()),
+            ("To", "unknown key `To`".to_owned()),
+            ("", "unknown key".to_owned()),
+            ("__proto__", "unknown key `__proto__`".to_owned()),
+            ("the password is hunter2", "unknown key".to_owned()),
+            (&*"k".repeat(64), format!("unknown key `{}`", "k".repeat(64))),
+            (&*"k".repeat(65), "unknown key".to_owned()),
+        ] {
+            let payload = with(schema, key, Some("1"));
+            let why = GatewayCall::read(schema.action, &payload).unwrap_err().to_string();
+            let expected = format!("{which}; there are {known}");
+            assert_eq!(why, expected, "{}", schema.action);
+        }
+    }
+}
+
+fn long(bytes: usize) -> String {
+    format!("{VALUE}{}", "x".repeat(bytes - VALUE.len()))
+}
+
+#[test]
+fn lengths_are_taken_to_the_byte() {
+    each_field(|schema, name, kind, _| {
+        let most = match kind {
+            Line => TEXT_BYTES_MAX,
+            Name => NAME_BYTES_MAX,
+            _ => return,
+        };
+        for (bytes, is_good) in [(most - 1, true), (most, true), (most + 1, false)] {
+            let found = read(schema, name, &quoted(&long(bytes)));
+            assert_eq!(found.is_ok(), is_good, "{} {name} {bytes}", schema.action);
+            let why = found.err().unwrap_or_default();
+            assert!(why.is_empty() || why.starts_with(&format!("`{name}` has {bytes} bytes")), "{why}");
+            assert!(!why.contains(VALUE), "{why}");
+        }
+    });
+    let endpoint = schema("service.api_call");
+    for (bytes, is_good) in [(TEXT_BYTES_MAX - 1, true), (TEXT_BYTES_MAX, true), (TEXT_BYTES_MAX + 1, false)]
+    {
+        assert_eq!(read(endpoint, "endpoint", &quoted(&format!("/{}", long(bytes - 1)))).is_ok(), is_good);
+        assert_eq!(read(endpoint, "headers", &json!({"X": long(bytes)}).to_string()).is_ok(), is_good);
+    }
+}
+
+#[test]
+fn limits_are_whole_numbers_in_digits() {
+    each_field(|schema, name, kind, _| {
+        if kind != Limit {
+            return;
+        }
+        for json in ["1", "9999", "10000"] {
+            assert!(read(schema, name, json).is_ok(), "{} {json}", schema.action);
+        }
+        for json in ["0", "-0", "10001", "4294967297", "1.0", "1e2", "99999999999999999999999", "\"7\""] {
+            let why = read(schema, name, json).unwrap_err();
+            assert_eq!(why, of_type(name, Limit, LIMIT_MAX), "{} {json}", schema.action);
+        }
+    });
+}
+
+#[test]
+fn times_have_one_form() {
+    each_field(|schema, name, kind, _| {
+        if kind != Time {
+            return;
+        }
+        for text in [
+            VALUE,
+            "",
+            "2026-02-20",
+            "2026-02-20T10:00:00",
+            "2026-02-20T10:00:00+00:00",
+            "2026-02-20t10:00:00z",
+            "2026-02-30T10:00:00Z",
+            "2026-02-20T25:00:00Z",
+            "2026-02-20T10:00:60Z",
+            "2026-02-20T10:00:00Z ",
+            "1771581600",
+        ] {
+            let why = read(schema, name, &quoted(text)).unwrap_err();
+            assert_eq!(why, of_type(name, Time, 0), "{} {text}", schema.action);
+        }
+    });
+}
+
+#[test]
+fn what_ends_ends_after_it_begins() {
+    for (action, start, end) in [
+        ("calendar.fetch", "startDate", "endDate"),
+        ("calendar.create", "startTime", "endTime"),
+        ("calendar.update", "startTime", "endTime"),
+    ] {
+        let period = |from: &str, to: &str| {
+            GatewayCall::read(
+                action,
+                &json!({"title": "t", start: from, end: to}).to_string().replace(
+                    "\"title\":\"t\"",
+                    if action == "calendar.fetch" { "\"calendarId\":\"c\"" } else { "\"title\":\"t\"" },
+                ),
+            )
+        };
+        assert!(period("2026-02-20T10:00:00Z", "2026-02-20T10:00:00.001Z").is_ok());
+        for to in [
+            "2026-02-20T10:00:00Z",
+            "2026-02-20T10:00:00.0009Z",
+            "2026-02-20T09:59:59.999Z",
+            "0000-01-01T00:00:00Z",
+        ] {
+            let why = period("2026-02-20T10:00:00Z", to).unwrap_err().to_string();
+            assert_eq!(why, format!("`{end}` must be after `{start}`"), "{action} {to}");
+        }
+    }
+}
+
+/// Bare, and the same for everybody who reads it.
+#[test]
+fn addresses_are_bare() {
+    let good = [
+        ("ann@example.com", "ann@example.com"),
+        ("Ann.B+c@Example.COM", "Ann.B+c@example.com"),
+        ("o'neil@example.com", "o'neil@example.com"),
+        ("ann@example.com.", "ann@example.com"),
+        ("ann@bücher.example", "ann@xn--bcher-kva.example"),
+        ("_@a.b", "_@a.b"),
+    ];
+    let bad = [
+        VALUE,
+        "",
+        "@",
+        "ann",
+        "ann@",
+        "@example.com",
+        "ann@localhost",
+        "Ann <ann@example.com>",
+        "<ann@example.com>",
+        "ann@example.com, bob@example.com",
+        "ann@example.com;bob@example.com",
+        "ann@example.com bob@example.com",
+        "\"ann\"@example.com",
+        "ann(hi)@example.com",
+        "mailto:ann@example.com",
+        "ann@evil.example@example.com",
+        "ann%evil.example@example.com",
+        "evil.example!ann@example.com",
+        "ann@[10.0.0.1]",
+        "ann@10.0.0.1",
+        "ann@exa mple.com",
+        "ann@example.com\r\nBcc: eve@evil.example",
+        "ann@example.com\n",
+        "ann\u{0}@example.com",
+        " ann@example.com",
+        "ann@example.com\u{202e}",
+        "ann@ex\u{200b}ample.com",
+        "ann@examp\u{430}le.com",
+        "\u{430}nn@example.com",
+        "-oQ/tmp@example.com",
+        "|sh@example.com",
+        "/etc/passwd@example.com",
+        ".ann@example.com",
+        "ann.@example.com",
+        "a..n@example.com",
+        "ann@-example.com",
+        "ann@example..com",
+        "team:ann@example.com",
+    ];
+    each_field(|schema, name, kind, _| {
+        if kind != Addresses {
+            return;
+        }
+        for (address, given) in good {
+            let call = read(schema, name, &json!([address]).to_string()).unwrap();
+            let given_as: Value = serde_json::from_str(&call.to_json().unwrap()).unwrap();
+            assert_eq!(given_as[name], json!([given]), "{}", schema.action);
+        }
+        for address in bad {
+            let why = read(schema, name, &json!(["ann@example.com", address]).to_string()).unwrap_err();
+            let wanted = format!("`{name}`, number 2: it must be one bare mail address, as ann@example.com");
+            assert_eq!(why, wanted, "{} {address:?}", schema.action);
+        }
+        let local = |bytes: usize| format!("{}@example.com", "a".repeat(bytes));
+        assert!(read(schema, name, &json!([local(64)]).to_string()).is_ok());
+        assert!(read(schema, name, &json!([local(65)]).to_string()).is_err());
+    });
+}
+
+fn people(count: usize) -> Vec<String> {
+    (0..count).map(|nth| format!("p{nth}@example.com")).collect()
+}
+
+#[test]
+fn a_mail_that_is_sent_has_a_recipient_and_not_too_many() {
+    for action in ["email.send", "email.draft"] {
+        let mail = |to: usize, cc: Option<usize>| {
+            let mut mail = json!({"to": people(to), "subject": "s", "body": "b"});
+            if let Some(cc) = cc {
+                mail["cc"] = json!(people(cc));
+            }
+            GatewayCall::read(action, &mail.to_string()).map(|_| ()).map_err(String::from)
+        };
+        assert_eq!(mail(PEOPLE_MAX - 1, None), Ok(()));
+        assert_eq!(mail(PEOPLE_MAX, Some(0)), Ok(()));
+        assert_eq!(mail(0, Some(PEOPLE_MAX)), Ok(()));
+        assert_eq!(
+            mail(PEOPLE_MAX + 1, None),
+            Err("`to` has 201 addresses, at most 200 are taken".to_owned())
+        );
+        assert_eq!(
+            mail(100, Some(101)),
+            Err("`to` and `cc` have 201 addresses together, at most 200 are taken".to_owned())
+        );
+        for (to, cc) in [(0, None), (0, Some(0))] {
+            let expected = match action {
+                "email.draft" => Ok(()),
+                _ => Err("`to` and `cc` are empty: a mail that is sent needs a recipient".to_owned()),
+            };
+            assert_eq!(mail(to, cc), expected, "{action}");
+        }
+    }
+    for (count, is_good) in [(PEOPLE_MAX - 1, true), (PEOPLE_MAX, true), (PEOPLE_MAX + 1, false)] {
+        let found = read(schema("calendar.create"), "attendees", &json!(people(count)).to_string());
+        assert_eq!(found.is_ok(), is_good);
+    }
+}
+
+/// What ends a line, is not seen, or turns the direction of reading.
+const HIDDEN: [&str; 16] = [
+    "\r",
+    "\n",
+    "\r\n",
+    "\t",
+    "\u{0}",
+    "\u{1b}[2J",
+    "\u{7f}",
+    "\u{85}",
+    "\u{61c}",
+    "\u{200b}",
+    "\u{200e}",
+    "\u{2028}",
+    "\u{202e}",
+    "\u{2066}",
+    "\u{feff}",
+    "\u{e0041}",
+];
+
+#[test]
+fn one_line_is_one_line_and_names_are_seen() {
+    each_field(|schema, name, kind, _| {
+        let wanted = match kind {
+            Line => format!("`{name}` must be one line without control or direction characters"),
+            Name => {
+                format!("`{name}` must not begin or end with a space, nor hold characters that are not seen")
+            }
+            _ => return,
+        };
+        for hidden in HIDDEN {
+            for text in [format!("a{hidden}Bcc: {VALUE}"), format!("{hidden}a"), format!("a{hidden}")] {
+                let why = read(schema, name, &quoted(&text)).unwrap_err();
+                assert_eq!(why, wanted, "{} {text:?}", schema.action);
+            }
+        }
+        for text in ["Grüße aus 東京 👩\u{200d}", "a  b"] {
+            // A joiner is seen in a line by what it joins; a name has no need of it.
+            let is_good = kind == Line || !text.contains('\u{200d}');
+            assert_eq!(read(schema, name, &quoted(text)).is_ok(), is_good, "{} {text}", schema.action);
+        }
+        if kind == Name {
+            for text in [" a", "a ", " "] {
+                assert_eq!(read(schema, name, &quoted(text)).unwrap_err(), wanted);
+            }
+            let empty = format!("`{name}` has 0 bytes; it must have 1 to {NAME_BYTES_MAX}");
+            assert_eq!(read(schema, name, "\"\"").unwrap_err(), empty);
+        }
+    });
+}
+
+#[test]
+fn endpoints_stay_below_their_host() {
+    const BEGINS: &str = "must be a path that begins with `/`: the host is that of the service";
+    const PATH: &str = "must be a path of the characters that RFC 3986 has for it; percent-encode others";
+    const QUERY: &str = "must have a query of the characters that RFC 3986 has for it; percent-encode others";
+    const ENCODED: &str = "must not hold an encoded slash, backslash, `%` or control character in its path";
+    const DOTS: &str = "must not hold `.` or `..` as a segment, encoded or not";
+    const OVERLONG: &str = "must not hold an ASCII character in a longer form of UTF-8 in its path";
+    const TWO: &str = "must not hold `//` in its path";
+    const PERCENT: &str = "has a `%` that two hex digits do not follow";
+    let call = schema("service.api_call");
+    for endpoint in [
+        "/",
+        "/v1",
+        "/v1/",
+        "/v1/a.b/..c/c../...",
+        "/a%20b",
+        "/a;v=1/b",
+        "/@evil.example",
+        "/a:b@c",
+        "/?",
+        "/?a=/../b",
+        "/v1?next=https://x.example/%2F..%5C&f[a]=b",
+        "/~a/!$&'()*+,;=",
+        "/%E2%82%AC",
+        "/%e9t%c3%a9/%f0%9f%98%80",
+        "/a%3Bv=1/..a%3b",
+        "/v1?a=%c0%ae",
+    ] {
+        assert!(read(call, "endpoint", &quoted(endpoint)).is_ok(), "{endpoint}");
+    }
+    for (endpoint, why) in [
+        ("", BEGINS),
+        ("v1", BEGINS),
+        ("hunter2", BEGINS),
+        ("https://evil.example/", BEGINS),
+        ("HTTP://evil.example", BEGINS),
+        ("file:///etc/passwd", BEGINS),
+        ("javascript:alert(1)", BEGINS),
+        ("?a=b", BEGINS),
+        ("@evil.example/", BEGINS),
+        (":8080/", BEGINS),
+        (".evil.example/", BEGINS),
+        (" /v1", BEGINS),
+        ("\\evil.example", BEGINS),
+        ("//evil.example/v1", TWO),
+        ("///evil.example", TWO),
+        ("/v1//admin", TWO),
+        ("/v1/hunter2//", TWO),
+        ("/\\evil.example", PATH),
+        ("/v1\\..\\admin", PATH),
+        ("/v1 hunter2", PATH),
+        ("/v1\t", PATH),
+        ("/v1\r\nHost: evil.example", PATH),
+        ("/v1\u{0}", PATH),
+        ("/v1#hunter2", PATH),
+        ("/v1?a#b", QUERY),
+        ("/v1?a b", QUERY),
+        ("/v1?a\r\nX: y", QUERY),
+        ("/v1?\\", QUERY),
+        ("/bücher", PATH),
+        ("/v1\u{ff0f}admin", PATH),
+        ("/v1/\u{2024}\u{2024}/admin", PATH),
+        ("/<script>", PATH),
+        ("/v1/../admin", DOTS),
+        ("/..", DOTS),
+        ("/.", DOTS),
+        ("/./v1", DOTS),
+        ("/v1/%2e%2e/admin", DOTS),
+        ("/v1/.%2E", DOTS),
+        ("/%2e", DOTS),
+        ("/v1/..;a=b/admin", DOTS),
+        ("/v1/%2e.;/admin", DOTS),
+        ("/;/v1", DOTS),
+        ("/v1/..%3Ba=b/admin", DOTS),
+        ("/v1/%2e%2e%3b/admin", DOTS),
+        ("/%3b/v1", DOTS),
+        ("/v1%2fadmin", ENCODED),
+        ("/v1%5Cadmin", ENCODED),
+        ("/v1/%252e%252e/admin", ENCODED),
+        ("/v1%0d%0aHost:x", ENCODED),
+        ("/v1%7f", ENCODED),
+        ("/v1/%c0%ae%c0%ae/admin", OVERLONG),
+        ("/v1%C1%9Cadmin", OVERLONG),
+        ("/v1%e0%80%afadmin", OVERLONG),
+        ("/v1%f0%80%80%af", OVERLONG),
+        ("/v1%00", "must not hold an encoded NUL"),
+        ("/v1?a=%00", "must not hold an encoded NUL"),
+        ("/v1%", PERCENT),
+        ("/v1%2", PERCENT),
+        ("/v1%zz", PERCENT),
+        ("/v1?%+1", PERCENT),
+    ] {
+        assert_eq!(
+            read(call, "endpoint", &quoted(endpoint)).unwrap_err(),
+            format!("`endpoint` {why}"),
+            "{endpoint:?}"
+        );
+    }
+}
+
+#[test]
+fn methods_are_the_five() {
+    let call = schema("service.api_call");
+    for method in ["GET", "POST", "PUT", "DELETE", "PATCH"] {
+        assert!(read(call, "method", &quoted(method)).is_ok());
+    }
+    for method in ["", "get", "Get", " GET", "GET ", "HEAD", "OPTIONS", "TRACE", "CONNECT", "GET /x", VALUE] {
+        let why = read(call, "method", &quoted(method)).unwrap_err();
+        assert_eq!(why, "`method` must be GET, POST, PUT, DELETE or PATCH", "{method}");
+    }
+}
+
+#[test]
+fn headers_neither_move_a_call_nor_make_it_another() {
+    let call = schema("service.api_call");
+    let headers = |json: Value| read(call, "headers", &json.to_string()).map(|_| ());
+    let many =
+        |count: usize| (0..count).map(|nth| (format!("X-{nth}"), json!(""))).collect::<Map<_, _>>().into();
+    assert_eq!(headers(json!({})), Ok(()));
+    assert_eq!(headers(many(HEADERS_MAX - 1)), Ok(()));
+    assert_eq!(headers(many(HEADERS_MAX)), Ok(()));
+    assert_eq!(
+        headers(many(HEADERS_MAX + 1)),
+        Err("`headers` has 65 members, at most 64 are taken".to_owned())
+    );
+    assert_eq!(headers(json!({"Accept": "a/b; q=0.5", "X_y!#$%&'*+.^`|~-": ""})), Ok(()));
+    for name in [
+        "Host",
+        "host",
+        "HOST",
+        "Connection",
+        "Content-Length",
+        "content_length",
+        "Transfer-Encoding",
+        "Upgrade",
+        "TE",
+        "Trailer",
+        "Expect",
+        "Keep-Alive",
+        "HTTP2-Settings",
+        "Proxy-Authorization",
+        "proxy_connection",
+        "Forwarded",
+        "X-Forwarded-Host",
+        "X_Forwarded_For",
+        "X-HTTP-Method-Override",
+        "X-Method-Override",
+        "X-Original-URL",
+        "X-Rewrite-URL",
+        "X-Host",
+        "Via",
+        "X-Real-IP",
+    ] {
+        let why = format!("`headers` must not have `{name}`: where a call goes and how is not its sender's");
+        assert_eq!(headers(json!({ name: VALUE })), Err(why));
+    }
+    let no_token = "`headers` has a name that is no token of RFC 9110 of 1 to 256 bytes";
+    for name in [
+        "",
+        " ",
+        "X A",
+        "X:",
+        ":path",
+        ":authority",
+        "X\r\nHost",
+        "X\u{0}",
+        "X(",
+        "X/Y",
+        "\"X\"",
+        "Ä",
+        "X-hunter2=",
+        &"x".repeat(257),
+    ] {
+        assert_eq!(headers(json!({ name: "v" })), Err(no_token.to_owned()), "{name:?}");
+    }
+    assert_eq!(headers(json!({ "x".repeat(256): "v" })), Ok(()));
+    for (one, other) in [("X-A", "x-a"), ("X-A", "X_A"), ("accept", "ACCEPT")] {
+        let why = headers(json!({one: "1", other: "2"})).unwrap_err();
+        assert!(why.starts_with("`headers` has `") && why.ends_with("` twice, but for case or `_`"), "{why}");
+    }
+    for value in [json!(null), json!(7), json!(["a"]), json!({"a": "b"}), json!(true)] {
+        assert_eq!(headers(json!({ "X-A": value })), Err("header `X-A` must be a text".to_owned()));
+    }
+    let visible = "header `X-A` must be visible ASCII and spaces, without spaces at its ends";
+    for value in HIDDEN
+        .map(|hidden| format!("a{hidden}b"))
+        .iter()
+        .map(String::as_str)
+        .chain([" a", "a ", "é", "\u{ff1a}"])
+    {
+        assert_eq!(headers(json!({ "X-A": value })), Err(visible.to_owned()), "{value:?}");
+    }
+}
+
+#[test]
+fn what_is_no_object_or_no_action_is_refused() {
+    for schema in &SCHEMAS {
+        for payload in ["[]", "7", "null", "\"hunter2\"", ""] {
+            let why = GatewayCall::read(schema.action, payload).unwrap_err().to_string();
+            assert_eq!(why, "it must be an object", "{}", schema.action);
+        }
+    }
+    assert!(GatewayCall::read("order.submit", "{}").is_err());
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        select(vec![
+            "",
+            "a",
+            "INBOX",
+            "/",
+            "/v1?x=%2F",
+            "GET",
+            "ann@example.com",
+            "ANN@BÜCHER.example",
+            "2026-02-20T10:00:00Z"
+        ])
+        .prop_map(str::to_owned),
+        ".{0,12}",
+        "[ -~]{0,12}",
+    ]
+}
+
+fn values() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        4 => texts().prop_map(Value::from),
+        1 => (0_u32..20_000).prop_map(Value::from),
+        1 => Just(Value::Null),
+        1 => prop::collection::vec(texts(), 0..3).prop_map(Value::from),
+    ];
+    prop_oneof![4 => leaf.clone(), 1 => prop::collection::btree_map("[A-Za-z-]{1,6}", leaf, 0..3).prop_map(|map| json!(map))]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4096))]
+
+    /// What passes is what the adapter gets: read again it is the same, nothing of it grows or is lost.
+    #[test]
+    fn what_passes_is_the_same_when_read_again(
+        (schema, mutations) in (0..SCHEMAS.len()).prop_flat_map(|nth| {
+            let fields = SCHEMAS[nth].fields.len();
+            (Just(&SCHEMAS[nth]), prop::collection::vec((0..fields, values()), 0..3))
+        }),
+    ) {
+        let mut payload: Map<String, Value> = serde_json::from_str(&schema.most.replace("1e400", "1")).unwrap();
+        for (field, value) in mutations {
+            payload.insert(schema.fields[field].0.to_owned(), value);
+        }
+        let Ok(call) = GatewayCall::read(schema.action, &Value::from(payload.clone()).to_string()) else { return Ok(()) };
+        let once = call.to_json().unwrap();
+        let again = GatewayCall::read(schema.action, &once).map_err(|why| TestCaseError::fail(why.to_string()))?.to_json().unwrap();
+        prop_assert_eq!(&once, &again);
+        let given: Map<String, Value> = serde_json::from_str(&once).unwrap();
+        for key in payload.keys() {
+            prop_assert!(given.contains_key(key), "{} is lost", key);
+        }
+    }
+}

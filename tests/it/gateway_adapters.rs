@@ -1,0 +1,714 @@
+//! Adapters that do everything but what they should: each ends in one outcome line and one answer that say what is known,
+//! and the next action is done. Nothing that a credential could be read from comes back.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use crate::kit::gateway_home::{GOOD, GatewayHome, SERVICES, code, settle};
+use crate::kit::process::{find, is_alive, until};
+use serde_json::{Value, json};
+use spoolgate_gate::gateway::respond;
+use spoolgate_gate::record::{Response, Status};
+use spoolgate_home::Home;
+use spoolgate_host::adapters::{Adapters, Credential, Own, Task};
+use spoolgate_host::keyring::{SqliteKeyring, key_id};
+use spoolgate_outgoing::open::OpenAction;
+use spoolgate_rules::gateway::ACTIONS;
+use spoolgate_rules::services::Services;
+use spoolgate_wire::gateway::ActionId;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::signing::SignKey;
+use spoolgate_wire::time::Time;
+
+const OUTPUT_BYTES_MAX: usize = 65536;
+const DONE: &str = r#"cat >/dev/null; echo '{"success":true}'"#;
+const FETCH: &str = "email.fetch";
+
+/// rules/gateway.yaml of one adapter for all nine, without rates to speak of.
+fn rules(program: &str, args: &[&str], time_limit_s: u32, output_bytes_max: usize, more: Value) -> String {
+    let per_hour: serde_json::Map<String, Value> =
+        ACTIONS.iter().map(|action| ((*action).to_owned(), json!(100_000))).collect();
+    let command = json!({
+        "program": program, "args": args, "time_limit_s": time_limit_s, "output_bytes_max": output_bytes_max,
+    });
+    let mut rules = json!({
+        "adapters": [{"actions": ACTIONS, "adapter": "exec", "command": command, "at_once": 4}],
+        "rates": {"per_hour": per_hour, "all_per_hour": 100_000},
+        "anomalies": {"burst_max": 100_000, "burst_window_s": 5, "payload_bytes_max": 10_000_000},
+    });
+    rules.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    rules.to_string()
+}
+
+/// A home whose adapter is the file `act`, run by `sh`.
+fn home_of_act(time_limit_s: u32) -> GatewayHome {
+    GatewayHome::with(SERVICES, &rules("sh", &["act"], time_limit_s, OUTPUT_BYTES_MAX, json!({})))
+}
+
+fn payload_of(action: &str) -> &'static str {
+    GOOD.iter().find(|(name, _)| *name == action).unwrap().1
+}
+
+/// One action by this script: its line and its answer. Then one by a good script: the pool goes on.
+fn act(gateway: &GatewayHome, home: &mut Home, name: &str, script: &str) -> Response {
+    fs::write(gateway.path("act"), script).unwrap();
+    let line = one(gateway, home, name, FETCH, payload_of(FETCH));
+    fs::write(gateway.path("act"), DONE).unwrap();
+    let next = one(gateway, home, &format!("{name}-next"), FETCH, payload_of(FETCH));
+    assert_eq!(next.status, Status::Success, "after {name}: {next:?}");
+    line
+}
+
+/// One action: the one response line that it has, after its answer was found to say the same.
+fn one(gateway: &GatewayHome, home: &mut Home, id: &str, action: &str, payload: &str) -> Response {
+    let answer = gateway.one(home, id, action, payload);
+    let lines: Vec<(u64, Response)> =
+        gateway.responses().into_iter().filter(|(_, line)| line.request_id == id).collect();
+    let [(seq, line)] = lines.as_slice() else { panic!("{id}: {lines:?}") };
+    assert_eq!(answer.audit_ref, seq.to_string(), "{id}");
+    assert_eq!(code(&answer), line.metadata.code.map_or_else(String::new, |code| code.to_string()), "{id}");
+    assert_eq!(answer.error.map(|error| error.message), line.metadata.message, "{id}");
+    assert_eq!(line.metadata.code.is_none(), line.status == Status::Success, "{id}");
+    let line_data = line.data.as_ref().map(|data| data.get().to_owned());
+    if line.data_blob.is_none() {
+        assert_eq!(answer.data.map(|data| data.get().to_owned()), line_data, "{id}");
+    }
+    assert!(home.state().actions.open.is_empty(), "{id}");
+    line.clone()
+}
+
+/// Code, note and message of a line; a message without what every one of its code begins and ends with.
+fn said(line: &Response) -> (String, String, String) {
+    let code = line.metadata.code.map_or_else(String::new, |code| code.to_string());
+    let message = line.metadata.message.clone().unwrap_or_default();
+    let message = message.strip_prefix(&format!("a-{}: ", line.request_line)).unwrap_or(&message).to_owned();
+    let remedy = line.metadata.code.map_or("", |code| code.remedy());
+    let message = message.strip_suffix(remedy).and_then(|text| text.strip_suffix("; ")).unwrap_or(&message);
+    let note = match &line.complaint {
+        Some(complaint) => format!("{}; it complained: {complaint}", line.note),
+        None => line.note.clone(),
+    };
+    (code, note, message.to_owned())
+}
+
+#[test]
+fn whatever_an_adapter_does_one_line_and_one_answer_say_it() {
+    let gateway = home_of_act(1);
+    let mut home = gateway.open();
+    let deep = r#"printf '{"success":true,"data":'; head -c 50000 /dev/zero | tr '\0' '['"#;
+    let no_answer = "`sh` answered; its output is no answer: ";
+    let large = format!("{}1", "9".repeat(400));
+    // Name, script, code, note, message (its beginning).
+    let cases: &[(&str, &str, &str, &str, &str)] = &[
+        (
+            "hangs",
+            "trap '' TERM INT HUP; while :; do sleep 1; done",
+            "ADAPTER_TIMED_OUT",
+            "`sh` took longer than 1 s",
+            "",
+        ),
+        ("floods", "yes", "ADAPTER_OUTPUT", "`sh` wrote more than 65536 bytes", ""),
+        ("complains", "yes 2>&1 | head -c 3000000 >&2; echo '{\"success\":true}'", "", "`sh` answered", ""),
+        (
+            "complains-for-ever",
+            "yes no >&2",
+            "ADAPTER_TIMED_OUT",
+            "`sh` took longer than 1 s; it complained: no\\u{a}no\\u{a}",
+            "`sh` took longer than 1 s",
+        ),
+        ("reads-nothing-and-hangs", "sleep 100", "ADAPTER_TIMED_OUT", "`sh` took longer than 1 s", ""),
+        ("reads-nothing", "echo '{\"success\":true}'", "", "`sh` answered", ""),
+        ("closes-its-input", "exec 0<&-; sleep 0.1; echo '{\"success\":true}'", "", "`sh` answered", ""),
+        ("goes", "exit 0", "ADAPTER_OUTPUT", "`sh` answered", &format!("{no_answer}the document is empty")),
+        ("faults", "kill -SEGV $$", "ADAPTER_CRASHED", "`sh` was ended by signal 11", ""),
+        (
+            "faults-behind-its-answer",
+            "echo '{\"success\":true}'; kill -9 $$",
+            "ADAPTER_CRASHED",
+            "`sh` was ended by signal 9",
+            "",
+        ),
+        (
+            "fails-behind-its-answer",
+            "echo '{\"success\":true}'; echo 'disk full' >&2; exit 3",
+            "ADAPTER_CRASHED",
+            "`sh` ended with exit code 3; it complained: disk full",
+            "`sh` ended with exit code 3",
+        ),
+        (
+            "prints-nothing",
+            "cat >/dev/null",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document is empty"),
+        ),
+        (
+            "garbage",
+            "echo hello",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document is not an object"),
+        ),
+        (
+            "two-objects",
+            "echo '{\"success\":true}{\"success\":true}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}unexpected data after the document"),
+        ),
+        (
+            "half",
+            "printf '{\"success\":tr'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document ends too early"),
+        ),
+        (
+            "twice",
+            "echo '{\"success\":false,\"success\":true}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}duplicate key `success`"),
+        ),
+        (
+            "twice-below",
+            "echo '{\"success\":true,\"data\":[{\"a\":1,\"\\\\u0061\":2}]}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}duplicate key `a`"),
+        ),
+        (
+            "deep",
+            deep,
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}more than 64 nested containers"),
+        ),
+        (
+            "no-utf-8",
+            "printf '{\"success\":true,\"data\":\"\\377\"}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document is not UTF-8"),
+        ),
+        (
+            "nul",
+            "printf '{\"success\":true}\\0'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}unexpected data after the document"),
+        ),
+        (
+            "nul-within",
+            "printf '{\"success\":true,\"data\":\"\\0\"}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}unescaped control character in a string"),
+        ),
+        (
+            "array",
+            "echo '[{\"success\":true}]'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}the document is not an object"),
+        ),
+        (
+            "both",
+            "echo '{\"success\":true,\"error\":{\"code\":\"E\",\"message\":\"m\"}}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            "`sh` answered; its output says both success and an error",
+        ),
+        (
+            "neither",
+            "echo '{\"success\":false}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            "`sh` answered; its output says neither success nor an error",
+        ),
+        (
+            "unsaid",
+            "echo '{\"data\":1}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}missing field `success`"),
+        ),
+        (
+            "no-error",
+            "echo '{\"success\":false,\"error\":null}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}invalid type: null"),
+        ),
+        (
+            "text",
+            "echo '{\"success\":\"true\"}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}invalid type: string"),
+        ),
+        (
+            "unknown-key",
+            "echo '{\"success\":true,\"sucess\":false}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}unknown field `sucess`"),
+        ),
+        (
+            "unknown-key-of-its-error",
+            "echo '{\"success\":false,\"error\":{\"code\":\"E\",\"message\":\"m\",\"more\":1}}'",
+            "ADAPTER_OUTPUT",
+            "`sh` answered",
+            &format!("{no_answer}unknown field `more`"),
+        ),
+        (
+            "says-so",
+            "echo '{\"success\":false,\"error\":{\"code\":\"FULL\",\"message\":\"no room\\\\u001b[2J\"},\"data\":{\"n\":1}}'; echo why >&2",
+            "ADAPTER_FAILED",
+            "`sh` answered; it complained: why",
+            "FULL: no room\\u{1b}[2J",
+        ),
+        ("daemon", "sleep 300 & echo '{\"success\":true}'", "", "`sh` answered", ""),
+        (
+            "says-it-is-late",
+            "sleep 1.5; echo '{\"success\":true}'",
+            "ADAPTER_TIMED_OUT",
+            "`sh` took longer than 1 s",
+            "",
+        ),
+        (
+            "with-data",
+            &format!("echo '{{\"success\":true,\"data\":[1e999999,{large},\"\\\\u0000\"]}}'"),
+            "",
+            "`sh` answered",
+            "",
+        ),
+        ("null-data", " printf '\\n\\n {\"data\" : null , \"success\":true}\\n\\n'", "", "`sh` answered", ""),
+    ];
+    for (name, script, code, note, message) in cases {
+        let line = act(&gateway, &mut home, name, script);
+        let (own_code, own_note, own_message) = said(&line);
+        assert_eq!((&*own_code, line.data_blob.as_ref()), (*code, None), "{name}: {line:?}");
+        if note.ends_with("\\u{a}") {
+            assert!(own_note.starts_with(note) && own_note.len() < 3000, "{name}: {line:?}");
+        } else {
+            assert_eq!(own_note, *note, "{name}");
+        }
+        let message = match (*code, *message) {
+            ("", _) => "",
+            (_, "") => note,
+            (_, message) => message,
+        };
+        assert!(own_message.starts_with(message), "{name}: {own_message}");
+        assert!(!code.is_empty() || own_message.is_empty(), "{name}");
+        let data = line.data.as_ref().map(|data| data.get());
+        let expect = match *name {
+            "says-so" => Some(r#"{"n":1}"#.to_owned()),
+            "with-data" => Some(format!(r#"[1e999999,{large},"\u0000"]"#)),
+            _ => None,
+        };
+        assert_eq!(data, expect.as_deref(), "{name}");
+    }
+}
+
+#[test]
+fn an_answer_behind_the_time_limit_is_never_taken() {
+    let gateway = home_of_act(1);
+    let mut home = gateway.open();
+    // It goes on behind its end, as far as its group lets it.
+    fs::write(gateway.path("act"), "trap '' TERM; sh -c 'echo $$ >left; sleep 2; echo x >late' & wait")
+        .unwrap();
+    let line = one(&gateway, &mut home, "late", FETCH, "{}");
+    assert_eq!(said(&line).0, "ADAPTER_TIMED_OUT");
+    let before = gateway.answer("late").unwrap().to_bytes();
+    let left = fs::read_to_string(gateway.path("left")).unwrap();
+    until("what it started ends", || !is_alive(&left));
+    settle(&mut home);
+    assert_eq!(gateway.answer("late").unwrap().to_bytes(), before);
+    assert_eq!(gateway.responses().len(), 1);
+    assert!(!gateway.path("late").exists(), "what it started outlived it");
+    // Exactly at the limit is either, once.
+    fs::write(gateway.path("act"), "sleep 0.98; echo '{\"success\":true}'").unwrap();
+    let line = one(&gateway, &mut home, "just", FETCH, "{}");
+    assert!(["", "ADAPTER_TIMED_OUT"].contains(&said(&line).0.as_str()), "{line:?}");
+}
+
+#[test]
+fn an_adapter_may_write_as_much_as_its_limit_and_no_byte_more() {
+    let limit = 5_000_000;
+    let gateway = GatewayHome::with(SERVICES, &rules("sh", &["act"], 30, limit, json!({})));
+    let mut home = gateway.open();
+    let frame = r#"{"success":true,"data":""}"#.len();
+    let script = |bytes: usize| {
+        let letters = bytes - frame;
+        format!(
+            "printf '{{\"success\":true,\"data\":\"'; head -c {letters} /dev/zero | tr '\\0' x; printf '\"}}'"
+        )
+    };
+    let line = act(&gateway, &mut home, "at-the-limit", &script(limit));
+    assert_eq!(said(&line).0, "");
+    assert!(line.data.is_none() && line.data_blob.is_some());
+    let data = gateway.answer("at-the-limit").unwrap().data.unwrap();
+    assert_eq!(data.get().len(), limit - frame + 2);
+    let line = act(&gateway, &mut home, "over-it", &script(limit + 1));
+    assert_eq!(said(&line).0, "ADAPTER_OUTPUT");
+    assert_eq!(line.note, "`sh` wrote more than 5000000 bytes");
+    assert!(line.data.is_none() && line.data_blob.is_none());
+}
+
+#[test]
+fn what_an_adapter_fails_with_is_cut() {
+    let gateway = home_of_act(10);
+    let mut home = gateway.open();
+    let script = "printf '{\"success\":false,\"error\":{\"code\":\"E\",\"message\":\"'; head -c 60000 /dev/zero | tr '\\0' m; printf '\"}}'";
+    let line = act(&gateway, &mut home, "long", script);
+    assert_eq!(said(&line).0, "ADAPTER_FAILED");
+    assert!(line.metadata.message.unwrap().len() < 2000);
+}
+
+#[test]
+fn an_adapter_that_cannot_be_run_did_nothing() {
+    /// A program, what is made of it first, and the note.
+    type Case = (&'static str, fn(&Path), &'static str);
+    let cases: [Case; 6] = [
+        (
+            "nowhere-to-be-found",
+            |_| {},
+            "`nowhere-to-be-found` could not be run: No such file or directory (os error 2)",
+        ),
+        ("./missing", |_| {}, "`./missing` could not be run: No such file or directory (os error 2)"),
+        (
+            "./plain",
+            |path| fs::write(path.join("plain"), "#!/bin/sh\n").unwrap(),
+            "`./plain` could not be run: Permission denied (os error 13)",
+        ),
+        ("./rules", |_| {}, "`./rules` could not be run: Permission denied (os error 13)"),
+        (
+            "./nobody",
+            |path| script(&path.join("nobody"), "#!/nowhere/interpreter\n"),
+            "`./nobody` could not be run: No such file or directory (os error 2)",
+        ),
+        (
+            "./text",
+            |path| script(&path.join("text"), "echo '{\"success\":true}'\n"),
+            "`./text` could not be run: Exec format error (os error 8)",
+        ),
+    ];
+    for (program, make, note) in cases {
+        let gateway = GatewayHome::with(SERVICES, &rules(program, &[], 5, 100, json!({})));
+        make(gateway.place.root.path());
+        let mut home = gateway.open();
+        let line = one(&gateway, &mut home, "first", FETCH, "{}");
+        assert_eq!(
+            said(&line),
+            ("ADAPTER_NOT_RUN".to_owned(), note.to_owned(), note.to_owned()),
+            "{program}"
+        );
+        let line = one(&gateway, &mut home, "second", FETCH, "{}");
+        assert_eq!(said(&line).0, "ADAPTER_NOT_RUN", "{program}");
+    }
+}
+
+fn script(path: &Path, text: &str) {
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn an_adapter_gets_its_task_and_nothing_else() {
+    let gateway = home_of_act(10);
+    let mut home = gateway.open();
+    // Answers what it reads, its environment, its open files, its folder and its group.
+    let script = r#"task=$(cat); printf '{"success":true,"data":{"task":%s,"env":"%s","files":"%s","dir":"%s","leads":%s}}' \
+        "$task" "$(env | grep -v -e ^PWD= -e ^_= -e ^SHLVL= -e ^OLDPWD= | sort | tr '\n' ' ')" \
+        "$(for f in /proc/$$/fd/*; do readlink $f; done | tr '\n' ' ')" "$(pwd)" \
+        "$(test "$(cut -d' ' -f5 /proc/$$/stat)" = $$ && echo true || echo false)""#;
+    fs::write(gateway.path("act"), script).unwrap();
+    one(&gateway, &mut home, "looks", "service.api_call", payload_of("service.api_call"));
+    let data: Value = serde_json::from_str(gateway.answer("looks").unwrap().data.unwrap().get()).unwrap();
+    let task = json!({
+        "id": "looks", "source": "core", "action": "service.api_call",
+        "payload": {"service": "bank", "endpoint": "/v1/balance", "method": "GET"},
+        "service": "bank", "host": "api.bank.example", "port": null, "protocol": "https", "credential": null,
+    });
+    assert_eq!(data["task"], task);
+    assert_eq!(data["env"], "LANG=C.UTF-8 PATH=/usr/local/bin:/usr/bin:/bin ");
+    let root = fs::canonicalize(gateway.place.root.path()).unwrap();
+    let files = data["files"].as_str().unwrap().split_whitespace();
+    let of_the_gate: Vec<&str> = files.filter(|file| Path::new(file).starts_with(&root)).collect();
+    assert!(of_the_gate.iter().all(|file| file.ends_with("/act")), "inherited: {of_the_gate:?}");
+    assert_eq!(Path::new(data["dir"].as_str().unwrap()), root);
+    assert_eq!(data["leads"], true);
+    // Payloads come with their defaults, also large ones.
+    one(&gateway, &mut home, "defaults", FETCH, "{}");
+    let data: Value = serde_json::from_str(gateway.answer("defaults").unwrap().data.unwrap().get()).unwrap();
+    assert_eq!(data["task"]["payload"], json!({"folder": "INBOX", "limit": 50}));
+}
+
+#[test]
+fn an_adapter_that_changes_its_own_file_changes_the_next_run() {
+    let gateway = home_of_act(10);
+    let mut home = gateway.open();
+    fs::write(
+        gateway.path("act"),
+        "{ cat >/dev/null; echo 'echo changed' >act; echo '{\"success\":true}'; exit; }",
+    )
+    .unwrap();
+    assert_eq!(said(&one(&gateway, &mut home, "first", FETCH, "{}")).0, "");
+    assert_eq!(said(&one(&gateway, &mut home, "second", FETCH, "{}")).0, "ADAPTER_OUTPUT");
+    fs::remove_file(gateway.path("act")).unwrap();
+    let line = one(&gateway, &mut home, "third", FETCH, "{}");
+    assert_eq!(said(&line).0, "ADAPTER_CRASHED", "sh itself runs: {line:?}");
+}
+
+/// A home with the principals `core` and `other`, whose adapter hangs where the subject says so. It writes down what begins.
+fn two_principals(more: Value) -> (GatewayHome, SignKey) {
+    const SCRIPT: &str =
+        r#"t=$(cat); case "$t" in *hang*) echo x >>begun; sleep 300;; esac; echo '{"success":true}'"#;
+    let gateway = GatewayHome::with(SERVICES, &rules("sh", &["-c", SCRIPT], 600, 1000, more));
+    let key = SignKey::Hmac([8; 32]);
+    gateway.edit("rules/principals.yaml", |text| {
+        format!("{text}  - name: other\n    role: agent\n    actions: [email.send, email.fetch]\n")
+    });
+    let keyring = SqliteKeyring::open(gateway.place.root.path(), false).unwrap();
+    keyring.insert(&key.verify_key()).unwrap();
+    let id = key_id(&key.verify_key());
+    let payload = json!({"principal": "other", "key_id": id, "algorithm": "hmac-sha256"}).to_string();
+    let mut home = gateway.open();
+    assert_eq!(code(&gateway.one_as_owner(&mut home, "key-other", "keys.add", &payload)), "");
+    drop(home);
+    (gateway, key)
+}
+
+const HANGING: &str = r#"{"to":["ann@example.com"],"subject":"hang","body":""}"#;
+const QUICK: &str = r#"{"to":["ann@example.com"],"subject":"quick","body":""}"#;
+
+/// Rounds until there is an answer.
+fn until_answered(gateway: &GatewayHome, home: &mut Home, id: &str) -> String {
+    let answer = find(&format!("`{id}` is answered"), || {
+        home.round(false).unwrap();
+        gateway.answer(id)
+    });
+    code(&answer)
+}
+
+#[test]
+fn nobody_s_flood_keeps_another_s_action_waiting_nor_any_decision() {
+    let (gateway, other) = two_principals(json!({"workers": 3, "open_max": 40}));
+    let mut home = gateway.open();
+    for n in 0..29 {
+        gateway.ask(&format!("hang-{n}"), "email.send", HANGING);
+    }
+    while home.round(false).unwrap().more {}
+    assert_eq!(home.state().actions.open.len(), 29);
+    // One of the three places stays for the other, again and again.
+    for n in 0..3 {
+        let id = format!("other-{n}");
+        gateway.place.ask(&other, "other", &id, "email.send", QUICK);
+        assert_eq!(until_answered(&gateway, &mut home, &id), "");
+    }
+    let begun = || fs::read_to_string(gateway.path("begun")).unwrap_or_default().lines().count();
+    until("two of them hang", || begun() >= 2);
+    assert_eq!(begun(), 2, "of three places, one is kept");
+    assert_eq!(home.state().actions.open.len(), 29);
+    // Now all three hang, and decisions go on.
+    gateway.place.ask(&other, "other", "other-hangs", "email.send", HANGING);
+    gateway.place.ask_as_owner("halt", "halt.set", r#"{"reason":"a test"}"#);
+    assert_eq!(until_answered(&gateway, &mut home, "halt"), "");
+    gateway.ask("after-the-halt", "email.send", QUICK);
+    assert_eq!(until_answered(&gateway, &mut home, "after-the-halt"), "CHECKS_FAILED");
+    let message = gateway.answer("after-the-halt").unwrap().error.unwrap().message;
+    assert!(message.contains("manual_halt"), "{message}");
+    // Ending the gate ends them all, soon.
+    let dropped = Instant::now();
+    drop(home);
+    assert!(dropped.elapsed() < Duration::from_secs(60), "{:?}", dropped.elapsed());
+}
+
+#[test]
+fn one_principal_cannot_take_all_that_may_be_open() {
+    let (gateway, other) = two_principals(json!({"workers": 1, "open_max": 8}));
+    let mut home = gateway.open();
+    for n in 0..8 {
+        gateway.ask(&format!("hang-{n}"), "email.send", HANGING);
+        while home.round(false).unwrap().more {}
+    }
+    assert_eq!(home.state().actions.open.len(), 6);
+    for id in ["hang-6", "hang-7"] {
+        let answer = gateway.answer(id).unwrap();
+        assert_eq!(code(&answer), "ACTIONS_FULL");
+        let message = answer.error.unwrap().message;
+        assert!(message.contains("`core` has 6 of 8 open actions already"), "{message}");
+    }
+    for (id, refused) in [("other-0", false), ("other-1", false), ("other-2", true)] {
+        gateway.place.ask(&other, "other", id, "email.send", HANGING);
+        while home.round(false).unwrap().more {}
+        assert_eq!(
+            gateway.answer(id).map(|answer| code(&answer)).unwrap_or_default(),
+            if refused { "ACTIONS_FULL" } else { "" }
+        );
+    }
+    let message = gateway.answer("other-2").unwrap().error.unwrap().message;
+    assert!(message.contains("8 actions are open already"), "{message}");
+}
+
+#[test]
+fn no_more_run_at_once_than_may() {
+    const SCRIPT: &str = r#"cat >/dev/null; mkdir -p at; touch at/$$; ls at | wc -l >>seen; sleep 0.1; rm at/$$; echo '{"success":true}'"#;
+    for (workers, at_once, most) in [(2, 4, 2), (8, 3, 3), (1, 1, 1)] {
+        let text = rules("sh", &["-c", SCRIPT], 60, 1000, json!({"workers": workers}));
+        let gateway =
+            GatewayHome::with(SERVICES, &text.replace("\"at_once\":4", &format!("\"at_once\":{at_once}")));
+        let mut home = gateway.open();
+        for n in 0..12 {
+            gateway.ask(&format!("n-{n}"), FETCH, "{}");
+        }
+        settle(&mut home);
+        assert_eq!(gateway.responses().values().filter(|line| line.status == Status::Success).count(), 12);
+        let seen = fs::read_to_string(gateway.path("seen")).unwrap();
+        let seen: Vec<usize> = seen.lines().map(|count| count.trim().parse().unwrap()).collect();
+        assert!(seen.len() == 12 && seen.iter().all(|count| *count <= most), "{workers} {at_once}: {seen:?}");
+        assert!(most == 1 || seen.iter().any(|count| *count > 1), "they do run together: {seen:?}");
+    }
+}
+
+const SECRET: &str = "pa$$\"w/örd\\7%41";
+
+/// The line, with its contents by digest, of one task with a credential done by this script. The script finds the
+/// credential in `$secret`, as JSON has it, and in the file `secret` as it is.
+fn with_credential(secret: &str, script: &str) -> (String, Response) {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("secret"), secret).unwrap();
+    let rules = rules("sh", &["-c", script], 20, OUTPUT_BYTES_MAX, json!({}));
+    let rules = spoolgate_rules::gateway::Gateway::read("rules/gateway.yaml", &rules).unwrap();
+    let services = Services::read("rules/services.yaml", SERVICES).unwrap();
+    let (id, source) = (RequestId::parse("one").unwrap(), Principal::parse("core").unwrap());
+    let credential = Credential(secret.to_owned());
+    let task = Task {
+        request_id: &id,
+        source: &source,
+        action: FETCH,
+        payload: "{}",
+        service: &services.services[0],
+        credential: Some(&credential),
+        home: dir.path(),
+    };
+    let ran = Own.execute(&rules.adapters[0], &task, &AtomicBool::new(false));
+    let now = Time::parse("2026-03-02T12:00:00Z").unwrap();
+    let open = OpenAction {
+        id: ActionId(7),
+        request_id: id.clone(),
+        source: source.clone(),
+        action: FETCH.to_owned(),
+        service: services.services[0].service.clone(),
+        host: services.services[0].host.clone(),
+        adapter: "exec".to_owned(),
+        payload_hash: None,
+        signature: None,
+        spool: ".".to_owned(),
+        answer: "out/one.json".to_owned(),
+        also: Vec::new(),
+        payload_bytes: 2,
+        signed_at: now,
+        begun_at: now,
+    };
+    let (line, blobs) = respond(&open, &ran, "rulebook", now, 8);
+    let blobs: Vec<String> = blobs.into_iter().map(|(_, bytes)| String::from_utf8(bytes).unwrap()).collect();
+    let everything = format!("{ran:?} {task:?} {line:?} {blobs:?} {}", serde_json::to_string(&line).unwrap());
+    (everything, line)
+}
+
+/// Python that has the credential as `secret` and writes JSON.
+fn python(body: &str) -> String {
+    format!(
+        "exec python3 -c '\nimport base64, json, sys, urllib.parse\ntask = json.load(sys.stdin)\nsecret = task[\"credential\"]\n{body}\n'"
+    )
+}
+
+#[test]
+fn a_credential_goes_in_and_never_comes_out() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: python3 is not installed");
+        return;
+    }
+    let used =
+        python(r#"print(json.dumps({"success": secret == open("secret").read(), "data": len(secret)}))"#);
+    let (_, line) = with_credential(SECRET, &used);
+    assert_eq!(
+        (line.status, line.data.as_ref().map(|data| data.get())),
+        (Status::Success, Some("15")),
+        "{line:?}"
+    );
+    let b64 = r#"base64.b64encode(("user:" + secret).encode()).decode()"#;
+    let leaks = [
+        r#"print(json.dumps({"success": True, "data": secret}))"#.to_owned(),
+        r#"print(json.dumps({"success": True, "data": {"a": [{"headers": "Bearer " + secret}]}}, ensure_ascii=False))"#.to_owned(),
+        r#"print(json.dumps({"success": True, "data": {"x" + secret: 1}}))"#.to_owned(),
+        r#"print(json.dumps({"success": True, "data": json.dumps({"auth": secret})}))"#.to_owned(),
+        r#"print(json.dumps({"success": False, "error": {"code": "AUTH", "message": "refused " + secret}}))"#.to_owned(),
+        r#"print(json.dumps({"success": False, "error": {"code": secret, "message": "m"}}))"#.to_owned(),
+        r#"print(json.dumps({"success": True, secret: 1}))"#.to_owned(),
+        r#"print("{\"success\":true," + json.dumps(secret) + ":1," + json.dumps(secret) + ":2}")"#.to_owned(),
+        r#"print(secret)"#.to_owned(),
+        r#"print("x" * 20000 + secret)"#.to_owned(),
+        format!(r#"print(json.dumps({{"success": True, "data": {b64}}}))"#),
+        format!(r#"print(json.dumps({{"success": True, "data": "x" * 10000 + {b64}}}))"#),
+        r#"print(json.dumps({"success": True, "data": base64.urlsafe_b64encode(secret.encode()).decode().rstrip("=")}))"#.to_owned(),
+        r#"print(json.dumps({"success": True, "data": secret.encode().hex().upper()}))"#.to_owned(),
+        r#"print(json.dumps({"success": True, "data": "https://x.example/?k=" + urllib.parse.quote(secret, safe="")}))"#.to_owned(),
+        r#"sys.stderr.write("login failed for " + secret); sys.exit(1)"#.to_owned(),
+        r#"sys.stderr.write("login failed for " + secret); print(json.dumps({"success": True}))"#.to_owned(),
+        r#"raise ValueError(secret)"#.to_owned(),
+        r#"sys.stderr.write("-" * 290 + secret + "-" * 5000); sys.exit(1)"#.to_owned(),
+    ];
+    let forms = [
+        SECRET.to_owned(),
+        "w/\\u00f6rd".to_owned(),
+        "w/örd".to_owned(),
+        "cGEkJ".to_owned(),
+        "70612424".to_owned(),
+        "pa%24%24".to_owned(),
+        "pa$$".to_owned(),
+        "BhJCQ".to_owned(),
+    ];
+    for leak in leaks {
+        let (everything, line) = with_credential(SECRET, &python(&leak));
+        assert_eq!(said(&line).0, "ADAPTER_OUTPUT", "{leak}: {line:?}");
+        let note = "its output or its complaint held the credential of the service: nothing of them is kept, and whether \
+                    it was done is not known";
+        assert_eq!(line.note, note);
+        assert!(line.data.is_none() && line.data_blob.is_none(), "{leak}");
+        for form in &forms {
+            assert!(!everything.contains(form.as_str()), "{leak}: {form} in {everything}");
+        }
+    }
+}
+
+#[test]
+fn short_and_long_credentials() {
+    let echo = "cat >/dev/null; printf '{\"success\":true,\"data\":\"%s\"}' \"$(cat secret)\"";
+    assert_eq!(said(&with_credential("pin4", echo).1).0, "ADAPTER_OUTPUT");
+    let hex = r#"cat >/dev/null; echo '{"success":true,"data":"70696e34"}'"#;
+    assert_eq!(said(&with_credential("pin4", hex).1).0, "", "of short ones only themselves are looked for");
+    // A part of a long one could be all that is kept of a complaint.
+    let long: String = ('a'..='z').cycle().take(4000).collect();
+    let (everything, line) = with_credential(&long, "head -c 3000 secret >&2; exit 1");
+    assert_eq!(
+        (said(&line).0.as_str(), line.note.as_str()),
+        ("ADAPTER_CRASHED", "`sh` ended with exit code 1")
+    );
+    assert!(!everything.contains("abcdef"), "{everything}");
+}
+
+#[test]
+fn a_credential_is_in_no_argument_and_no_environment() {
+    let look = r#"cat >/dev/null; if grep -q -a -e 'örd' /proc/$$/cmdline /proc/$$/environ; then echo no; else echo '{"success":true}'; fi"#;
+    // The script itself names a part of it, which is not where it would be looked for.
+    let look = look.replace("örd", "[ö]rd");
+    let (_, line) = with_credential(SECRET, &look);
+    assert_eq!(said(&line).0, "", "{line:?}");
+}

@@ -1,0 +1,394 @@
+//! `watch --socket` through the program itself: the same decisions and answers as through files, one client, limits of
+//! frames, and what a gate that ends leaves.
+
+use std::fs;
+use std::io::{ErrorKind, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::kit::gateway_home::let_trend_bot_act;
+use crate::kit::process::{Running, find};
+use crate::kit::{Scratch, Sent, command, decisions, lines, show, spoolgate, succeed};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use spoolgate_gate::record::{Decision, Record};
+use spoolgate_rules::gateway::ACTIONS;
+
+const MAIL: &str = r#"{"to":["ann@example.com"],"subject":"hello","body":"a word"}"#;
+/// Begins, and ends once the file `go` is there.
+const WAITS: &str = r#"cat >/dev/null; echo x >>begun; while ! test -e go; do sleep 0.02; done; echo '{"success":true,"data":"in time"}'"#;
+const DONE: &str = r#"cat >/dev/null; echo x >>begun; echo '{"success":true,"data":"sent"}'"#;
+
+/// A home where `trend-bot` may ask for all nine, done by a script, with a gate that listens.
+struct Lab {
+    scratch: Scratch,
+    gate: Option<Running>,
+}
+
+impl Lab {
+    fn new(script: &str) -> Lab {
+        let mut lab = Lab::without_gate(script);
+        lab.restart();
+        lab
+    }
+
+    fn without_gate(script: &str) -> Lab {
+        let scratch = Scratch::new();
+        let home = scratch.home();
+        let command = json!({
+            "program": "sh", "args": ["-c", script], "time_limit_s": 60, "output_bytes_max": 65536,
+        });
+        let rules = json!({
+            "adapters": [{"actions": ACTIONS, "adapter": "exec", "command": command}],
+            "anomalies": {"burst_max": 1000, "burst_window_s": 5, "payload_bytes_max": 1000},
+        });
+        fs::write(home.join("rules/gateway.yaml"), rules.to_string()).unwrap();
+        let_trend_bot_act(&home);
+        Lab { scratch, gate: None }
+    }
+
+    fn home(&self) -> PathBuf {
+        self.scratch.home()
+    }
+
+    fn path(&self) -> PathBuf {
+        self.scratch.beside("gate.sock")
+    }
+
+    fn client(&self) -> Client {
+        Client::of(&self.path())
+    }
+
+    fn restart(&mut self) {
+        self.gate = Some(listening(&self.home(), &self.path()));
+    }
+
+    /// Ends the gate; its exit code.
+    fn end(&mut self, signal: Signal) -> Option<i32> {
+        let mut gate = self.gate.take()?;
+        gate.signal(signal);
+        gate.end().code()
+    }
+
+    fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
+        self.scratch.request(id, action, payload)
+    }
+
+    fn query(&self, id: &str) -> Vec<u8> {
+        self.request(id, "portfolio.get", "{}")
+    }
+
+    fn open_files(&self) -> usize {
+        self.gate.as_ref().unwrap().count("fd")
+    }
+
+    fn decisions(&self) -> Vec<Decision> {
+        decisions(&self.home()).unwrap().into_values().collect()
+    }
+
+    fn begun(&self) -> usize {
+        fs::read_to_string(self.home().join("begun")).unwrap_or_default().lines().count()
+    }
+}
+
+/// A gate over this home, once it listens.
+fn listening(home: &Path, path: &Path) -> Running {
+    let log = fs::File::create(home.join("gate.log")).unwrap();
+    let mut command = command(home, &["watch", "--socket", path.to_str().unwrap()]);
+    command.stdout(Stdio::null()).stderr(log);
+    let mut gate = Running::start(command);
+    find("the gate listens", || {
+        assert!(gate.is_running(), "{}", fs::read_to_string(home.join("gate.log")).unwrap());
+        fs::read_to_string(home.join("gate.log")).unwrap().contains("listening").then_some(())
+    });
+    gate
+}
+
+struct Client(UnixStream);
+
+impl Client {
+    fn of(path: &Path) -> Client {
+        let stream = UnixStream::connect(path).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        Client(stream)
+    }
+
+    fn send(&mut self, body: &[u8]) {
+        let length = u32::try_from(body.len()).unwrap().to_be_bytes();
+        self.0.write_all(&[&length, body].concat()).unwrap();
+    }
+
+    /// The next frame; none at the end.
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let mut length = [0; 4];
+        match self.0.read_exact(&mut length) {
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => {
+                return None;
+            }
+            other => other.unwrap(),
+        }
+        let mut body = vec![0; usize::try_from(u32::from_be_bytes(length)).unwrap()];
+        self.0.read_exact(&mut body).unwrap();
+        Some(body)
+    }
+
+    fn answer(&mut self) -> Value {
+        serde_json::from_slice(&self.bytes().expect("an answer, not the end")).unwrap()
+    }
+
+    fn ask(&mut self, body: &[u8]) -> Value {
+        self.send(body);
+        self.answer()
+    }
+
+    /// Nothing more comes, and the connection is closed.
+    fn is_closed(&mut self) -> bool {
+        self.bytes().is_none()
+    }
+}
+
+fn code(answer: &Value) -> &str {
+    answer["error"]["code"].as_str().unwrap_or("")
+}
+
+#[test]
+fn frames_and_files_are_one_pipeline() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    client.send(&lab.query("q-1"));
+    let through_socket = client.bytes().unwrap();
+    assert!(!through_socket.ends_with(b"\n"));
+    let answer: Value = serde_json::from_slice(&through_socket).unwrap();
+    assert_eq!((&answer["requestId"], &answer["status"]), (&json!("q-1"), &json!("success")));
+    // Signed once, sent again through another door: the same answer, byte for byte.
+    let mail = lab.request("mail-1", "email.send", MAIL);
+    client.send(&mail);
+    let first = client.bytes().unwrap();
+    client.send(&mail);
+    assert_eq!(client.bytes().unwrap(), first);
+    Sent::new("mail-1.json", mail.clone()).drop_into(&lab.home());
+    let file = lab.home().join("spool/out/mail-1.json");
+    let through_file = find("the file is answered", || fs::read(&file).ok());
+    assert_eq!(through_file, [&first[..], b"\n"].concat());
+    assert_eq!(lab.begun(), 1);
+    // And the other way round.
+    let other = lab.request("mail-2", "email.send", MAIL);
+    Sent::new("mail-2.json", other.clone()).drop_into(&lab.home());
+    let file = lab.home().join("spool/out/mail-2.json");
+    let through_file = find("the file is answered", || fs::read(&file).ok());
+    client.send(&other);
+    assert_eq!([client.bytes().unwrap(), b"\n".to_vec()].concat(), through_file);
+    assert_eq!(lab.begun(), 2);
+    let through: Vec<String> = lab.decisions().into_iter().map(|decision| decision.spool).collect();
+    assert_eq!(through.iter().filter(|spool| *spool == "socket").count(), 4, "{through:?}");
+    assert!(!lab.home().join("spool/socket").exists());
+    let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
+    assert!(replayed.status.success(), "{}", show(&replayed));
+}
+
+#[test]
+fn an_open_action_is_answered_later_and_its_copies_with_it() {
+    let lab = Lab::new(WAITS);
+    let mut client = lab.client();
+    let mail = lab.request("mail-1", "email.send", MAIL);
+    client.send(&mail);
+    client.send(&mail);
+    find("it has begun", || (lab.begun() == 1).then_some(()));
+    assert_eq!(client.ask(&lab.query("q-1"))["requestId"], "q-1");
+    fs::write(lab.home().join("go"), "").unwrap();
+    let first = client.bytes().unwrap();
+    assert_eq!(client.bytes().unwrap(), first);
+    let answer: Value = serde_json::from_slice(&first).unwrap();
+    assert_eq!((&answer["requestId"], &answer["data"]), (&json!("mail-1"), &json!("in time")));
+    assert_eq!(lab.begun(), 1);
+}
+
+#[test]
+fn a_client_that_leaves_finds_its_answer_when_it_comes_again() {
+    let lab = Lab::new(WAITS);
+    let mail = lab.request("mail-1", "email.send", MAIL);
+    let mut client = lab.client();
+    client.send(&mail);
+    find("it has begun", || (lab.begun() == 1).then_some(()));
+    drop(client);
+    fs::write(lab.home().join("go"), "").unwrap();
+    find("it is done", || {
+        let found = lines(&lab.home()).ok()?;
+        found.iter().any(|(_, _, record)| matches!(record, Some(Record::Response(_)))).then_some(())
+    });
+    let mut client = lab.client();
+    assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
+    assert_eq!(client.ask(&mail)["data"], "in time");
+    assert_eq!(lab.begun(), 1);
+}
+
+#[test]
+fn what_is_held_is_answered_twice() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    let large = json!({"to": ["ann@example.com"], "subject": "hello", "body": "x".repeat(2000)}).to_string();
+    let answer = client.ask(&lab.request("mail-1", "email.send", &large));
+    assert_eq!((&answer["status"], code(&answer)), (&json!("requires_approval"), "HELD"));
+    let hold = answer["data"]["Held"]["hold_id"].as_str().unwrap();
+    succeed(&lab.home(), &["approvals", "grant", hold]);
+    let answer = client.answer();
+    assert_eq!((&answer["requestId"], &answer["data"]), (&json!("mail-1"), &json!("sent")));
+}
+
+#[test]
+fn what_is_no_request_is_answered_and_told() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    let deep = [vec![b'['; 50_000], vec![b']'; 50_000]].concat();
+    for (bytes, expect) in [
+        (&b"garbage"[..], "MALFORMED_JSON"),
+        (b"", "MALFORMED_JSON"),
+        (b"\xff\xfe", "MALFORMED_JSON"),
+        (b"{}", "MALFORMED_ENVELOPE"),
+        (&deep, "MALFORMED_JSON"),
+    ] {
+        let answer = client.ask(bytes);
+        assert_eq!((code(&answer), &answer["requestId"]), (expect, &json!("")));
+    }
+    let mut forged: Value = serde_json::from_slice(&lab.query("q-0")).unwrap();
+    forged["signature"] = json!("00".repeat(32));
+    assert_eq!(code(&client.ask(forged.to_string().as_bytes())), "SIGNATURE_INVALID");
+    assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
+    // Longer than any request may be: told, then closed, whatever would have followed.
+    client.0.write_all(&u32::MAX.to_be_bytes()).unwrap();
+    assert_eq!(code(&client.answer()), "TOO_LARGE");
+    assert!(client.is_closed());
+    let mut client = lab.client();
+    assert_eq!(client.ask(&lab.query("q-2"))["status"], "success");
+    // The end in the middle of a frame.
+    client.0.write_all(b"\x00\x00\x00\x09{\"id").unwrap();
+    client.0.shutdown(Shutdown::Write).unwrap();
+    assert_eq!(code(&client.answer()), "FRAME_INCOMPLETE");
+    assert!(client.is_closed());
+    let found = lab.decisions();
+    let of = |code: &str| {
+        found.iter().filter(|line| line.metadata.code.is_some_and(|found| found.name() == code)).count()
+    };
+    let counts =
+        ["MALFORMED_JSON", "MALFORMED_ENVELOPE", "SIGNATURE_INVALID", "TOO_LARGE", "FRAME_INCOMPLETE"];
+    assert_eq!(counts.map(of), [4, 1, 1, 1, 1]);
+    // None of them is one that nobody could have been told.
+    let replayed = spoolgate(&lab.home(), &["audit", "replay"]);
+    assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stdout));
+    // What was whole is kept, as of files.
+    for line in found.iter().filter(|line| line.metadata.code.is_some()) {
+        let kept = line.kept.as_ref().map(|place| lab.home().join("spool").join(place).is_file());
+        assert_eq!(kept, line.file_bytes.map(|_| true), "{line:?}");
+    }
+}
+
+#[test]
+fn one_client_and_nothing_for_others() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    assert_eq!(client.ask(&lab.query("q-1"))["status"], "success");
+    let before = lab.open_files();
+    for _ in 0..500 {
+        let mut other = lab.client();
+        // It may be closed before this is written.
+        let _ = other.0.write_all(b"\x00\x00\x00\x02{}");
+        assert!(other.is_closed());
+    }
+    find("their descriptors are gone", || (lab.open_files() <= before).then_some(()));
+    assert_eq!(client.ask(&lab.query("q-2"))["status"], "success");
+    assert_eq!(lab.decisions().iter().filter(|line| line.metadata.code.is_some()).count(), 0);
+}
+
+#[test]
+fn many_requests_without_waiting() {
+    let lab = Lab::new(DONE);
+    let mut client = lab.client();
+    let queries: Vec<Vec<u8>> = (0..1000).map(|n| lab.query(&format!("q-{n}"))).collect();
+    let mut writer = Client(client.0.try_clone().unwrap());
+    let sender = std::thread::spawn(move || queries.iter().for_each(|query| writer.send(query)));
+    for n in 0..1000 {
+        let answer = client.answer();
+        assert_eq!(answer["requestId"], format!("q-{n}"));
+    }
+    sender.join().unwrap();
+}
+
+#[test]
+fn a_gate_that_ends_leaves_no_socket_and_one_that_is_killed_a_stale_one() {
+    let mut lab = Lab::new(DONE);
+    let path = lab.path();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let mail = lab.request("mail-1", "email.send", MAIL);
+    let first = lab.client().ask(&mail);
+    assert_eq!(lab.end(Signal::TERM), Some(0));
+    assert!(!path.exists());
+    lab.restart();
+    assert_eq!(lab.client().ask(&mail), first);
+    lab.end(Signal::KILL);
+    assert!(path.exists());
+    lab.restart();
+    assert_eq!(lab.client().ask(&mail), first);
+    assert_eq!(lab.begun(), 1);
+}
+
+#[test]
+fn a_second_gate_takes_neither_socket_nor_file() {
+    let lab = Lab::new(DONE);
+    let path = lab.path();
+    let other = Lab::without_gate(DONE);
+    let refused = spoolgate(&other.home(), &["watch", "--socket", path.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(7), "{}", show(&refused));
+    assert_eq!(lab.client().ask(&lab.query("q-1"))["status"], "success");
+    let file = other.scratch.beside("file.sock");
+    fs::write(&file, "mine").unwrap();
+    let refused = spoolgate(&other.home(), &["watch", "--socket", file.to_str().unwrap()]);
+    assert!(!refused.status.success(), "{}", show(&refused));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
+    let long = other.scratch.beside(&"x".repeat(120));
+    let refused = spoolgate(&other.home(), &["watch", "--socket", long.to_str().unwrap()]);
+    assert!(!refused.status.success() && show(&refused).contains("long"), "{}", show(&refused));
+}
+
+#[test]
+fn who_has_a_spool_of_its_own_uses_that() {
+    let mut lab = Lab::without_gate(DONE);
+    let path = lab.home().join("rules/principals.yaml");
+    let principals = fs::read_to_string(&path).unwrap();
+    fs::write(&path, principals.replacen("name: trend-bot\n", "name: trend-bot\n    spool: trend-bot\n", 1))
+        .unwrap();
+    lab.restart();
+    assert_eq!(code(&lab.client().ask(&lab.query("q-1"))), "WRONG_SPOOL");
+}
+
+#[test]
+fn the_client_in_python_is_answered() {
+    if Command::new("python3").arg("--version").output().is_err() {
+        eprintln!("skipped: there is no python3 on this machine");
+        return;
+    }
+    let lab = Lab::new(DONE);
+    let ask = |key: &Path, action: &str, payload: &str| {
+        let client = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/socket_client.py");
+        let mut command = Command::new("python3");
+        command.arg(client).arg("--socket").arg(lab.path()).arg("--key").arg(key);
+        let done = command.args(["--action", action, payload]).output().unwrap();
+        (done.status.code(), String::from_utf8_lossy(&done.stdout).into_owned(), show(&done))
+    };
+    let key = lab.scratch.beside("bot.key");
+    for (action, payload, expect) in [
+        ("portfolio.get", "{}", "success"),
+        ("email.send", MAIL, "success"),
+        ("email.send", r#"{ "to": ["ann@example.com"], "subject": "\u00e9 |", "body": "1 2" }"#, "success"),
+        ("email.send", r#"{"to":[]}"#, "error"),
+    ] {
+        let (code, answer, shown) = ask(&key, action, payload);
+        let answer: Value = serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{shown}"));
+        assert_eq!((code, &answer["status"]), (Some(0), &json!(expect)), "{shown}");
+    }
+    let (code, _, shown) = ask(&lab.scratch.beside("no.key"), "portfolio.get", "{}");
+    assert_eq!(code, Some(2), "{shown}");
+}

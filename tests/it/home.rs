@@ -1,0 +1,11 @@
+//! An open home.
+
+mod dead_man;
+mod hints;
+mod looking;
+mod outbox;
+mod outbox_lines;
+mod peers;
+mod query;
+mod rates;
+mod room;

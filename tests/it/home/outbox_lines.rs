@@ -1,0 +1,277 @@
+//! Lines that instruct bridges without being about an order of theirs: a day that ends, a strategy that is paused, what
+//! had no room in its line. Over a home in memory, with a clock that stands and a disk that fails.
+
+use std::fs;
+
+use crate::kit::place::{Place, drain};
+use serde_json::{Value, json};
+use spoolgate_home::Home;
+use spoolgate_host::clock::Clock;
+use spoolgate_host::keyring::{SqliteKeyring, key_id};
+use spoolgate_trading::market_row::Row;
+use spoolgate_trading::market_row::write_blob;
+use spoolgate_wire::amount::Amount;
+use spoolgate_wire::ids::Leg;
+use spoolgate_wire::signing::{SignKey, sha256_hex};
+
+struct Desk {
+    place: Place,
+    bot: SignKey,
+    bridge: SignKey,
+}
+
+fn a(text: &str) -> Amount {
+    Amount::parse_exact(text).unwrap()
+}
+
+impl Desk {
+    /// BTC-USD behind the bridge `exchange`, quoted at 6800.
+    fn new() -> Desk {
+        let place = Place::new(1);
+        let edit = |name: &str, from: &str, to: &str| {
+            let path = place.root.path().join(name);
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(text.contains(from), "{name}: {from}");
+            fs::write(&path, text.replace(from, to)).unwrap();
+        };
+        edit("rules/principals.yaml", "principals:\n", "principals:\n  - {name: exchange, role: bridge}\n");
+        edit(
+            "rules/instruments.yaml",
+            "    bar_s: 60\n",
+            "    bar_s: 60\n    venue: outbox\n    bridge: exchange\n",
+        );
+        let mut home = place.open().unwrap();
+        home.write_news().unwrap();
+        let (bot, bridge) = (SignKey::Hmac([7; 32]), SignKey::Hmac([8; 32]));
+        let keyring = SqliteKeyring::open(place.root.path(), false).unwrap();
+        for (name, key) in [("trend-bot", &bot), ("exchange", &bridge)] {
+            keyring.insert(&key.verify_key()).unwrap();
+            let id = key_id(&key.verify_key());
+            let payload = json!({"principal": name, "key_id": id, "algorithm": "hmac-sha256"});
+            place.ask_as_owner(&format!("key-{name}"), "keys.add", &payload.to_string());
+        }
+        place.ask_as_owner("fund", "account.adjust", r#"{"amount":"5000","reason":"start"}"#);
+        drain(&mut home).unwrap();
+        drop(home);
+        let desk = Desk { place, bot, bridge };
+        desk.quote();
+        desk
+    }
+
+    fn open(&self) -> Home {
+        self.place.open().unwrap()
+    }
+
+    fn quote(&self) {
+        let mut home = self.open();
+        let time_ms = self.place.clock.now().ms();
+        let (open, high, low, close) = (a("6800"), a("6800"), a("6800"), a("6800"));
+        let (open_ms, interval_ms) = (time_ms - 60_000, 60_000);
+        let bar = Row::Bar { open_ms, interval_ms, open, high, low, close, volume: None };
+        let row = Row::Quote { time_ms, bid: a("6800"), ask: a("6800.01"), bid_size: None, ask_size: None };
+        let blob = write_blob(&[bar, row]);
+        let digest = sha256_hex(blob.as_bytes());
+        home.keep_blob(&digest, blob.as_bytes()).unwrap();
+        let payload = json!({"symbol": "BTC-USD", "rows_sha256": digest, "row_count": 2, "file_sha256": digest,
+            "file_name": "f"});
+        self.place.ask_as_owner(&format!("rows-{time_ms}"), "market.import", &payload.to_string());
+        assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    }
+
+    /// Asks for a limit order; gives its id.
+    fn order(&self, home: &mut Home, id: &str, side: &str, size: &str, more: Value) -> String {
+        let mut order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": side, "size": size,
+            "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
+            "planned_stop": "6600", "thesis_slug": "btc-range-long"});
+        order.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        self.place.ask(&self.bot, "trend-bot", id, "order.submit", &order.to_string());
+        let done = drain(home).unwrap();
+        assert!(done[0].answer.error.is_none(), "{done:#?}");
+        done[0].decision.order_id.unwrap().to_string()
+    }
+
+    fn trade(&self, home: &mut Home, exec: &str, order: &str, size: &str, cum: &str) {
+        let payload = json!({"order_id": order, "exec_id": exec, "exec_type": "trade",
+            "transact_time": "2026-03-02T12:00:00Z", "last_qty": size, "last_px": "6790", "fee": 0,
+            "liquidity": "taker", "cum_qty": cum});
+        self.place.ask(&self.bridge, "exchange", exec, "venue.report", &payload.to_string());
+        let done = drain(home).unwrap();
+        assert!(done[0].answer.error.is_none(), "{done:#?}");
+    }
+
+    /// The instructions that lie there: `order.version verb line`, sorted.
+    fn told(&self) -> Vec<String> {
+        let files = self.place.disk.files_below("spool/outbox/exchange");
+        let read = |bytes: Vec<u8>| {
+            let told: Value = serde_json::from_slice(&bytes).unwrap();
+            format!("{}.{} {}", told["order_id"], told["version"], told["instruction"]).replace('"', "")
+        };
+        let is_shown = |path: &std::path::Path| !path.file_name().unwrap().to_string_lossy().starts_with('.');
+        files.into_iter().filter(|(path, _)| is_shown(path)).map(|(_, bytes)| read(bytes)).collect()
+    }
+
+    fn forget_files(&self) {
+        for (path, _) in self.place.disk.files_below("spool/outbox") {
+            self.place.disk.drop_file(path);
+        }
+    }
+}
+
+#[test]
+fn the_end_of_a_day_and_the_next_start() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let id = desk.order(&mut home, "r1", "buy", "0.01", json!({"time_in_force": "day"}));
+    home.mark_published().unwrap();
+    desk.forget_files();
+    desk.place.pass_s(86_400);
+    home.write_news().unwrap();
+    let expect = [format!("{id}.2 cancel")];
+    assert_eq!(desk.told(), expect);
+    // Only the tick line tells of it.
+    drop(home);
+    desk.forget_files();
+    drop(desk.open());
+    assert_eq!(desk.told(), expect);
+    // The same from the ledger alone, and once the mark is there no more.
+    desk.forget_files();
+    desk.place.forget_state();
+    let mut home = desk.open();
+    assert_eq!(desk.told(), expect);
+    home.mark_published().unwrap();
+    drop(home);
+    desk.forget_files();
+    drop(desk.open());
+    assert_eq!(desk.told(), [""; 0]);
+}
+
+#[test]
+fn a_pause_takes_working_entries_out_of_the_venue() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let id = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    let pause = json!({"decision_id": "d1", "concern_id": "paper:btc-usd", "account_id": "paper",
+        "market_symbol": "btc-usd", "action": "pause", "reason": "why", "confidence": 0.9});
+    desk.place.ask(&desk.bot, "trend-bot", "c1", "control.apply", &pause.to_string());
+    let done = drain(&mut home).unwrap();
+    assert!(done[0].answer.error.is_none(), "{done:#?}");
+    assert_eq!(desk.told(), [format!("{id}.1 place"), format!("{id}.2 cancel")]);
+    let book = &home.state().book;
+    assert_eq!(book.orders.len(), 1, "it is there until the venue has let go of it");
+    assert!(book.orders.values().all(|order| order.ending().is_some()));
+}
+
+#[test]
+fn what_has_no_room_in_its_line_stands_in_the_next_of_the_same_batch() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
+    for n in 0..36 {
+        desk.order(&mut home, &format!("x{n}"), "sell", "0.001", json!({"price": "6900"}));
+    }
+    desk.forget_files();
+    let before = home.position().seq;
+    desk.trade(&mut home, "T2", &format!("{entry}-stop"), "0.036", "0.036");
+    assert_eq!(desk.told().len(), 36, "all exits are cancelled");
+    assert!(desk.told().iter().all(|told| told.ends_with(".2 cancel")));
+    // Decision, tick, seal.
+    assert_eq!(home.position().seq, before + 3);
+    drop(home);
+    desk.forget_files();
+    drop(desk.open());
+    let again = desk.told().into_iter().filter(|told| told.ends_with("cancel")).count();
+    assert_eq!(again, 36, "of decision and tick alike");
+}
+
+#[test]
+fn a_disk_that_is_full_ends_the_gate_and_the_next_start_writes_it() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    desk.place.disk.faults.lock().unwrap().write_fails_for = Some("spool/outbox".to_owned());
+    let order = json!({"strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": "0.01",
+        "order_type": "limit", "price": "6790", "planned_entry": "6790", "stop_price": "6600",
+        "planned_stop": "6600", "thesis_slug": "btc-range-long"});
+    desk.place.ask(&desk.bot, "trend-bot", "r1", "order.submit", &order.to_string());
+    assert!(drain(&mut home).unwrap_err().to_string().contains("spool/outbox"));
+    assert_eq!(desk.told(), [""; 0]);
+    drop(home);
+    let mut home = desk.open();
+    assert_eq!(desk.told().len(), 1);
+    drain(&mut home).unwrap();
+    assert_eq!(home.state().book.orders.len(), 2, "once");
+}
+
+#[test]
+fn a_report_is_booked_however_old_it_is() {
+    let desk = Desk::new();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    let payload = json!({"order_id": entry, "exec_id": "T1", "exec_type": "canceled", "cum_qty": 0,
+        "transact_time": "2026-03-02T12:00:00Z"});
+    desk.place.ask(&desk.bridge, "exchange", "T1", "venue.report", &payload.to_string());
+    desk.place.pass_s(10 * 86_400);
+    let done = drain(&mut home).unwrap();
+    assert!(done[0].answer.error.is_none(), "{done:#?}");
+    assert!(home.state().book.orders.is_empty());
+}
+
+#[test]
+fn what_a_venue_does_not_let_the_dead_mans_switch_close_is_not_asked_of_it_forever() {
+    let desk = Desk::new();
+    let path = desk.place.root.path().join("rules/safety.yaml");
+    let limits = fs::read_to_string(&path).unwrap();
+    fs::write(&path, limits + "dead_man: {timeout_s: 60, action: liquidate_all}\n").unwrap();
+    let mut home = desk.open();
+    home.begin_watching();
+    let entry = desk.order(&mut home, "r1", "buy", "0.01", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.01", "0.01");
+    for _ in 0..70 {
+        desk.place.pass_s(1);
+        drain(&mut home).unwrap();
+    }
+    let flattens =
+        || desk.told().into_iter().filter(|told| told.contains("-flatten.1 place")).collect::<Vec<_>>();
+    assert_eq!(flattens().len(), 1);
+    let reject = |home: &mut Home, exec: &str| {
+        let id = home.state().book.orders.keys().find(|id| id.leg == Leg::Flatten).unwrap().to_string();
+        let payload = json!({"order_id": id, "exec_id": exec, "exec_type": "rejected", "cum_qty": 0,
+            "transact_time": "2026-03-02T12:00:00Z", "text": "too small"});
+        desk.place.ask(&desk.bridge, "exchange", exec, "venue.report", &payload.to_string());
+        assert!(drain(home).unwrap()[0].answer.error.is_none());
+        for _ in 0..5 {
+            desk.place.pass_s(1);
+            drain(home).unwrap();
+        }
+    };
+    reject(&mut home, "R1");
+    assert_eq!(flattens().len(), 1, "a person looks first");
+    drop(home);
+    let mut home = desk.open();
+    home.begin_watching();
+    drain(&mut home).unwrap();
+    assert_eq!(flattens().len(), 1, "so it is after a restart");
+    desk.place.ask_as_owner("clear", "halt.clear", r#"{"scope":{"symbol":"BTC-USD"},"reason":"seen"}"#);
+    assert!(drain(&mut home).unwrap()[0].answer.error.is_none());
+    assert_eq!(flattens().len(), 2);
+    reject(&mut home, "R2");
+    assert_eq!(flattens().len(), 2);
+}
+
+#[test]
+fn a_day_that_ends_many_orders_fits_its_lines() {
+    let desk = Desk::new();
+    let path = desk.place.root.path().join("rules/instruments.yaml");
+    let filters = fs::read_to_string(&path).unwrap();
+    fs::write(&path, filters.replace("min_size: 0.001", "min_size: 0.00004")).unwrap();
+    let mut home = desk.open();
+    let entry = desk.order(&mut home, "r1", "buy", "0.036", json!({}));
+    desk.trade(&mut home, "T1", &entry, "0.036", "0.036");
+    let day = json!({"price": "6900", "time_in_force": "day"});
+    for n in 0..800 {
+        desk.order(&mut home, &format!("x{n}"), "sell", "0.00004", day.clone());
+    }
+    desk.place.pass_s(86_400);
+    home.write_news().unwrap();
+    assert_eq!(desk.told().iter().filter(|told| told.ends_with(".2 cancel")).count(), 800);
+}

@@ -1,0 +1,161 @@
+//! What senders can do to the scan itself: files that never finish, that may not be opened or moved, and
+//! spool folders that are no folders. None of it may end the gate or cost anybody else an answer.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::io::Errno;
+use spoolgate_wire::code::Code;
+
+use crate::kit::world::{World, code_of};
+
+/// Files in a full batch used to hide the unfinished ones before them: their first sight was forgotten, and
+/// a run ended with them unanswered.
+#[test]
+fn unfinished_files_before_a_full_batch_are_answered() {
+    let world = World::new(61);
+    let mut home = world.open();
+    for n in 0..20 {
+        world.drop_file("", &format!("half-{n}.json"), r#"{"id":"#);
+    }
+    for n in 0..256 {
+        world.drop_file("", &format!("whole-{n}.json"), r#"{"id":1}"#);
+    }
+    let outcomes = world.drain(&mut home);
+    let unfinished = outcomes.iter().filter(|outcome| code_of(outcome) == Some(Code::MalformedJson)).count();
+    assert_eq!((outcomes.len(), unfinished), (276, 20));
+}
+
+/// The same under a load that never ends: patience is two seconds, whatever else comes in.
+#[test]
+fn patience_ends_under_steady_load() {
+    let world = World::new(62);
+    let mut home = world.open();
+    for n in 0..20 {
+        world.drop_file("", &format!("half-{n}.json"), r#"{"id":"#);
+    }
+    let mut refused = 0;
+    for round in 0..40 {
+        for n in 0..300 {
+            world.drop_file("", &format!("w-{round}-{n}.json"), r#"{"id":1}"#);
+        }
+        let outcomes = home.round(false).unwrap().outcomes;
+        refused += outcomes.iter().filter(|outcome| code_of(outcome) == Some(Code::MalformedJson)).count();
+        world.pass_ms(200);
+    }
+    assert_eq!(refused, 20, "after 8 s");
+}
+
+/// More unfinished files than are remembered: nothing is refused early, everything is in the end.
+#[test]
+fn more_unfinished_files_than_are_remembered() {
+    let world = World::new(63);
+    let mut home = world.open();
+    for n in 0..4500 {
+        world.drop_file("", &format!("half-{n}.json"), "{");
+    }
+    let start = world.now();
+    assert!(home.round(false).unwrap().outcomes.is_empty(), "not before two seconds");
+    let outcomes = world.drain(&mut home);
+    assert_eq!(outcomes.len(), 4500);
+    assert!(outcomes.iter().all(|outcome| outcome.decision.timestamp.since_ms(start) >= 2000));
+}
+
+/// A disk on which a verb fails for paths that hold `part`.
+fn failing(verb: &'static str, part: &'static str, errno: Errno) -> World {
+    World::with_disk(
+        64,
+        Box::new(move |called: &str, path: &Path, _: Option<&Path>, is_after: bool| {
+            let hit = !is_after && called == verb && path.to_string_lossy().contains(part);
+            hit.then(|| io::Error::from(errno))
+        }),
+    )
+}
+
+/// A writer may hold a lease on its file, and opening it without waiting then fails: that ended the gate.
+#[test]
+fn a_leased_file_ends_nothing() {
+    let mut world = failing("read", "leased", Errno::AGAIN);
+    let mut home = world.open();
+    world.drop_file("", "leased.json", "{}");
+    let query = world.draft("trend-bot", "orders.list", "{}");
+    world.send(&query);
+    let outcomes = world.drain(&mut home);
+    let codes: Vec<Option<Code>> = outcomes.iter().map(code_of).collect();
+    assert!(codes.contains(&None) && codes.contains(&Some(Code::Unreadable)), "{codes:?}");
+}
+
+/// A directory that its owner closed may not be moved to another folder, nor may a mount point: that ended
+/// the gate. It stays, and everything else is answered.
+#[test]
+fn what_may_not_be_moved_ends_nothing() {
+    for errno in [Errno::ACCESS, Errno::PERM, Errno::BUSY, Errno::XDEV] {
+        let mut world = failing("rename_new", "stuck", errno);
+        let mut home = world.open();
+        fs::create_dir(world.inbox("", b"stuck.json")).unwrap();
+        fs::create_dir(world.inbox("", b"stuck two")).unwrap();
+        let query = world.draft("trend-bot", "orders.list", "{}");
+        world.send(&query);
+        let outcomes = world.drain(&mut home);
+        assert_eq!(outcomes.iter().map(code_of).collect::<Vec<_>>(), [None], "{errno:?}");
+    }
+}
+
+/// An agent's folder that is a file, a link or gone costs that agent its answers, and nobody else.
+#[test]
+fn a_spool_that_is_no_folder_ends_nothing() {
+    for what in ["file", "link", "gone"] {
+        let mut world = World::new(65);
+        let mut home = world.open();
+        let folder = world.inbox("alpha-dir", b"");
+        let folder = folder.components().as_path();
+        fs::remove_dir(folder).unwrap();
+        match what {
+            "file" => fs::write(folder, "").unwrap(),
+            "link" => std::os::unix::fs::symlink("/", folder).unwrap(),
+            _ => {}
+        }
+        let query = world.draft("beta-bot", "orders.list", "{}");
+        let outcome = world.decide(&mut home, &query);
+        assert_eq!(code_of(&outcome), None, "{what}");
+    }
+}
+
+/// A folder that a person makes for a new agent waits for its rule: it was swept away at once.
+#[test]
+fn a_new_agents_folder_waits_for_its_rule() {
+    let world = World::new(66);
+    let mut home = world.open();
+    fs::create_dir_all(world.root.join("spool/in/gamma-dir/new")).unwrap();
+    let path = world.root.join("rules/principals.yaml");
+    let rules = fs::read_to_string(&path).unwrap();
+    fs::write(&path, rules.replace("name: keyless-bot,", "name: keyless-bot, spool: gamma-dir,")).unwrap();
+    world.drop_file("gamma-dir", "r.json", "{}");
+    for _ in 0..20 {
+        home.round(false).unwrap();
+        world.pass_ms(200);
+    }
+    assert!(world.answer_path("gamma-dir", "r.json.error.json").exists());
+}
+
+/// Directories are no requests: one under a principal's name stays, with all that is in it, because its rule
+/// may be missing for a moment only; any other is refused and kept whole.
+#[test]
+fn directories_are_refused_or_left_alone() {
+    let world = World::new(67);
+    let mut home = world.open();
+    for name in ["nobody", "No body", "d.json"] {
+        fs::create_dir(world.inbox("", name.as_bytes())).unwrap();
+        fs::write(world.inbox("", name.as_bytes()).join("r.json"), "{}").unwrap();
+    }
+    let outcomes = world.drain(&mut home);
+    let mut codes: Vec<&str> = outcomes.iter().filter_map(code_of).map(Code::name).collect();
+    codes.sort_unstable();
+    assert_eq!(codes, ["BAD_FILE_NAME", "NOT_A_FILE"]);
+    for outcome in outcomes {
+        let kept = world.root.join("spool").join(outcome.decision.kept.unwrap());
+        assert_eq!(fs::read_to_string(kept.join("r.json")).unwrap(), "{}");
+    }
+    assert!(world.inbox("", b"nobody/r.json").exists());
+}

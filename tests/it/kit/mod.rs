@@ -1,0 +1,474 @@
+//! What several test files share: scratch homes of the real binary, signed requests made in this process, the
+//! invariants of a home as one function; and a disk in memory that fails when told to, with a home on it.
+
+pub mod chamber;
+pub mod closed;
+pub mod court;
+pub mod desk;
+pub mod dice;
+pub mod gateway_home;
+pub mod layered;
+pub mod ledger_files;
+pub mod place;
+pub mod prepared;
+pub mod prices;
+pub mod process;
+pub mod spools;
+pub mod synthetic;
+pub mod tasks;
+pub mod unlimited;
+pub mod venue;
+pub mod world;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The fuzz targets load the file `memory_disk.rs` of this folder too.
+pub use crate::fuzzed::bodies::memory_disk;
+pub use dice::Dice;
+use spoolgate_gate::record::{Decision, Record, Ruling};
+use spoolgate_gate::sealing::is_sealed;
+use spoolgate_home::Home;
+use spoolgate_home::read::real_seams;
+use spoolgate_host::clock::{Clock, SystemClock};
+use spoolgate_host::keyring::SqliteKeyring;
+use spoolgate_host::spool::name::{ClaimName, FileName};
+use spoolgate_ledger::line;
+use spoolgate_wire::answer::Answer;
+use spoolgate_wire::code::Code;
+use spoolgate_wire::envelope::Envelope;
+use spoolgate_wire::ids::{Principal, RequestId};
+use spoolgate_wire::signing::{SignKey, sha256_hex, unhex};
+use spoolgate_wire::time::Time;
+use tempfile::TempDir;
+
+/// The program under test.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_spoolgate");
+
+/// A number from the environment: how much a test does, or its seed.
+pub fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect(name))
+}
+
+/// Runs the program over a home.
+pub fn spoolgate(home: &Path, args: &[&str]) -> Output {
+    command(home, args).output().unwrap()
+}
+
+/// The program over a home, not started yet.
+pub fn command(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("--home").arg(home).args(args);
+    command
+}
+
+/// Runs the program and demands success.
+#[track_caller]
+pub fn succeed(home: &Path, args: &[&str]) -> String {
+    let done = spoolgate(home, args);
+    assert!(done.status.success(), "{args:?}: {}", show(&done));
+    String::from_utf8(done.stdout).unwrap()
+}
+
+/// How a process ended, for messages.
+pub fn show(done: &Output) -> String {
+    format!(
+        "{}\nstandard output: {}\nstandard error: {}",
+        done.status,
+        String::from_utf8_lossy(&done.stdout),
+        String::from_utf8_lossy(&done.stderr)
+    )
+}
+
+/// A home in a scratch folder beside the build, which is on a disk and not in memory as `/tmp` may be.
+pub struct Scratch {
+    dir: TempDir,
+    /// Its agent's key.
+    pub bot: SignKey,
+    /// Its person's key.
+    pub owner: SignKey,
+}
+
+impl Scratch {
+    /// A new home with an account, a key of `trend-bot` and no prices.
+    pub fn new() -> Scratch {
+        let dir = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let home = dir.path().join("home");
+        succeed(&home, &["init", home.to_str().unwrap()]);
+        let key_file = dir.path().join("bot.key");
+        succeed(&home, &["keys", "add", "trend-bot", "--out", key_file.to_str().unwrap()]);
+        succeed(&home, &["account", "deposit", "5000", "--reason", "opening balance"]);
+        let file: serde_json::Value = serde_json::from_slice(&fs::read(&key_file).unwrap()).unwrap();
+        let secret = unhex(file["secret"].as_str().unwrap()).unwrap();
+        let bot = SignKey::Hmac(secret.try_into().unwrap());
+        let listed = succeed(&home, &["--format", "json", "keys", "list"]);
+        let keyring = SqliteKeyring::open(&home, false).unwrap();
+        let owner = listed
+            .lines()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+            .find(|key| key["principal"] == "owner")
+            .and_then(|key| keyring.sign_key(key["key_id"].as_str().unwrap()).unwrap())
+            .unwrap();
+        Scratch { dir, bot, owner }
+    }
+
+    /// The same with a day of real prices that ends now.
+    pub fn with_prices() -> Scratch {
+        let scratch = Scratch::new();
+        for kind in ["quote", "trade"] {
+            let file = format!(
+                "{}/examples/market/lean-coinbase-minute-btcusd_20180405_{kind}.zip",
+                env!("CARGO_MANIFEST_DIR")
+            );
+            succeed(&scratch.home(), &["market", "import", &file, "--symbol", "BTC-USD", "--end-now"]);
+        }
+        scratch
+    }
+
+    /// Its folder.
+    pub fn home(&self) -> PathBuf {
+        self.dir.path().join("home")
+    }
+
+    /// A path beside the home.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A signed request of the agent, as a file's bytes.
+    pub fn request(&self, id: &str, action: &str, payload: &str) -> Vec<u8> {
+        sign(&self.bot, "trend-bot", id, action, payload)
+    }
+
+    /// A file that asks something harmless.
+    pub fn query(&self, id: &str) -> Sent {
+        Sent::new(&format!("{id}.json"), self.request(id, "market.get", r#"{"symbol":"BTC-USD"}"#))
+    }
+}
+
+/// A request that is not signed yet.
+pub fn unsigned(source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
+    Envelope {
+        id: RequestId::parse(id).unwrap(),
+        timestamp_text: now.to_string(),
+        timestamp: now,
+        action: action.to_owned(),
+        payload: payload.to_owned(),
+        source: Principal::parse(source).unwrap(),
+        signature: String::new(),
+        causality: None,
+    }
+}
+
+/// A signed request.
+pub fn signed(key: &SignKey, source: &str, id: &str, action: &str, payload: &str, now: Time) -> Envelope {
+    let mut envelope = unsigned(source, id, action, payload, now);
+    envelope.signature = key.sign(&envelope.signing_string());
+    envelope
+}
+
+/// A request that is signed now, as a file's bytes.
+pub fn sign(key: &SignKey, source: &str, id: &str, action: &str, payload: &str) -> Vec<u8> {
+    signed(key, source, id, action, payload, SystemClock::default().now()).to_json().into_bytes()
+}
+
+/// A file that was dropped into the flat spool. Names are used once a home.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// Its name.
+    pub name: OsString,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+impl Sent {
+    /// A file.
+    pub fn new(name: &str, bytes: Vec<u8>) -> Sent {
+        Sent { name: OsString::from(name), bytes }
+    }
+
+    /// Drops it into the spool as agents should: under a name that is ignored, then by rename.
+    pub fn drop_into(&self, home: &Path) {
+        let folder = home.join("spool/in");
+        let mut hidden = OsString::from(".");
+        hidden.push(&self.name);
+        fs::write(folder.join(&hidden), &self.bytes).unwrap();
+        fs::rename(folder.join(&hidden), folder.join(&self.name)).unwrap();
+    }
+}
+
+/// Names in a folder but for the ones for commands.
+pub fn names(folder: &Path) -> BTreeSet<OsString> {
+    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.map(|entry| entry.unwrap().file_name()).collect()
+}
+
+/// Files of a folder with their bytes, but for the ones for commands.
+pub fn contents(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+    names(folder).into_iter().map(|name| (name.clone(), fs::read(folder.join(name)).unwrap())).collect()
+}
+
+/// The files of the log, in order.
+pub fn segments(home: &Path) -> Vec<PathBuf> {
+    let audit = home.join("audit");
+    let logs = names(&audit).into_iter().filter(|name| name.as_bytes().starts_with(b"log-"));
+    logs.map(|name| audit.join(name)).collect()
+}
+
+/// The log's bytes, segment by segment.
+pub fn log_bytes(home: &Path) -> Vec<Vec<u8>> {
+    segments(home).iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
+/// Number, kind and record of every line up to the last seal.
+pub fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> {
+    let mut found = Vec::new();
+    for bytes in log_bytes(home) {
+        // What follows the last whole seal of a file is a torn rest: it never happened.
+        let mut batch = Vec::new();
+        for text in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let Some(text) = text.strip_suffix(b"\n") else { break };
+            let Ok(line) = line::parse(text) else { break };
+            let record = Record::parse(line.kind, &line.body())?;
+            batch.push((line.seq, line.kind.to_owned(), record));
+            if line.kind == "seal" {
+                found.append(&mut batch);
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The decisions in the log, by line.
+pub fn decisions(home: &Path) -> Result<BTreeMap<u64, Decision>, String> {
+    Ok(lines(home)?
+        .into_iter()
+        .filter_map(|(seq, _, record)| match record {
+            Some(Record::Decision(decision)) => Some((seq, *decision)),
+            _ => None,
+        })
+        .collect())
+}
+
+/// What [`check_home`] counted.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// Decision lines.
+    pub decisions: usize,
+    /// Orders accepted.
+    pub accepted: usize,
+    /// Requests refused, whatever for.
+    pub refused: usize,
+    /// Requests answered as before.
+    pub replays: usize,
+    /// Requests given up at the third attempt.
+    pub given_up: usize,
+    /// Batches that were torn.
+    pub torn: usize,
+}
+
+macro_rules! ensure {
+    ($good:expr, $($why:tt)*) => {
+        if !$good {
+            return Err(format!($($why)*));
+        }
+    };
+}
+
+/// What holds at any moment, also right after a kill: an answer that can be seen has its sealed line, and
+/// no file that was sent is lost.
+pub fn check_killed(home: &Path, sent: &[Sent]) -> Result<(), String> {
+    let decided = decisions(home)?;
+    for (name, bytes) in contents(&home.join("spool/out")) {
+        if name.as_bytes().starts_with(b".") {
+            continue;
+        }
+        let answer: Answer =
+            serde_json::from_slice(&bytes).map_err(|error| format!("answer {name:?}: {error}"))?;
+        let line = answer.audit_ref.parse().ok().and_then(|seq: u64| decided.get(&seq));
+        let line = line.ok_or_else(|| format!("answer {name:?} was released before its line was sealed"))?;
+        ensure!(
+            line.timestamp == answer.timestamp,
+            "answer {name:?} is not that of line {}",
+            answer.audit_ref
+        );
+    }
+    let waiting = names(&home.join("spool/in"));
+    let begun: BTreeSet<String> = names(&home.join("spool/work"))
+        .iter()
+        .filter_map(|name| ClaimName::parse(name))
+        .map(|claim| claim.file)
+        .collect();
+    let lined: BTreeSet<&str> = decided.values().map(|decision| decision.file.as_str()).collect();
+    for file in sent {
+        let known_as = FileName::of(&file.name).known_as;
+        let places = [begun.contains(&known_as) || lined.contains(known_as.as_str())];
+        let places = places.iter().filter(|is| **is).count() + usize::from(waiting.contains(&file.name));
+        ensure!(places == 1, "{:?} is in {places} of in, work-or-ledger", file.name);
+    }
+    Ok(())
+}
+
+/// The invariants of a home whose last run ended in order, over all files that were sent to it since it
+/// was made, each under a name of its own.
+///
+/// # Errors
+/// The first invariant that does not hold, with what it does not hold for.
+pub fn check_home(home: &Path, sent: &[Sent]) -> Result<Counted, String> {
+    for folder in ["spool/in", "spool/work"] {
+        let left = names(&home.join(folder));
+        ensure!(left.is_empty(), "{folder} still holds {left:?}");
+    }
+    let decided = decisions(home)?;
+    let flat: BTreeMap<u64, &Decision> =
+        decided.iter().filter(|(_, d)| d.spool == "flat").map(|(seq, d)| (*seq, d)).collect();
+    no_id_is_decided_twice(&decided)?;
+    every_file_has_one_line(&flat, sent)?;
+    answers_are_those_of_their_lines(home, &flat)?;
+    refused_bytes_are_kept(home, &decided, sent)?;
+    the_ledger_verifies(home)?;
+    opening_again_changes_nothing(home)?;
+    let (_, same) = Home::rebuild(home, real_seams(home).map_err(|e| e.to_string())?)
+        .map_err(|error| format!("rebuild: {error}"))?;
+    ensure!(same, "the state made again from the ledger is another one");
+    let count = |what: &dyn Fn(&Decision) -> bool| flat.values().filter(|d| what(d)).count();
+    Ok(Counted {
+        decisions: flat.len(),
+        accepted: count(&|d| {
+            d.decision == Some(Ruling::Accepted) && d.action.as_deref() == Some("order.submit")
+        }),
+        refused: count(&|d| d.metadata.code.is_some()),
+        replays: count(&|d| d.metadata.replay_of.is_some()),
+        given_up: count(&|d| d.metadata.code == Some(Code::Internal)),
+        torn: segments(home).len() - 1,
+    })
+}
+
+/// A request of one signer and id has one decision; every other is a replay that names it.
+pub fn no_id_is_decided_twice(decided: &BTreeMap<u64, Decision>) -> Result<(), String> {
+    let mut first: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for (seq, decision) in decided {
+        let stands_aside = matches!(
+            decision.metadata.code,
+            Some(Code::RequestIdConflict | Code::WrongSpool | Code::SignatureInvalid | Code::RateLimited)
+        );
+        let (Some(source), Some(id), Some(_)) = (&decision.source, &decision.request_id, &decision.key_id)
+        else {
+            continue;
+        };
+        if let Some(original) = decision.metadata.replay_of {
+            let known = first.get(&(source, id));
+            ensure!(known == Some(&original), "line {seq} replays {original}, {source} {id} is {known:?}");
+        } else if !stands_aside && let Some(before) = first.insert((source, id), *seq) {
+            return Err(format!("{source} {id} is decided in lines {before} and {seq}"));
+        }
+    }
+    Ok(())
+}
+
+fn every_file_has_one_line(flat: &BTreeMap<u64, &Decision>, sent: &[Sent]) -> Result<(), String> {
+    let mut by_file: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    for (seq, decision) in flat {
+        by_file.entry(&decision.file).or_default().push(*seq);
+    }
+    for file in sent {
+        let name = FileName::of(&file.name);
+        let seqs = by_file.remove(name.known_as.as_str()).unwrap_or_default();
+        let [seq] = seqs.as_slice() else { return Err(format!("{:?} has lines {seqs:?}", file.name)) };
+        let decision = flat[seq];
+        // What was refused unread has no hash.
+        let unread = !name.is_good || decision.metadata.code == Some(Code::Internal);
+        // Of what may have sealed members the hash would let somebody guess them.
+        let unread = unread || decision.action.as_deref().is_some_and(is_sealed);
+        let hash = sha256_hex(&file.bytes);
+        ensure!(
+            decision.file_sha256.as_ref() == Some(&hash) || (unread && decision.file_sha256.is_none()),
+            "{:?}: line {seq} is about other bytes",
+            file.name
+        );
+    }
+    ensure!(by_file.is_empty(), "lines of files that were never sent: {by_file:?}");
+    Ok(())
+}
+
+fn answers_are_those_of_their_lines(home: &Path, flat: &BTreeMap<u64, &Decision>) -> Result<(), String> {
+    let newest: BTreeMap<&str, u64> = flat.iter().map(|(seq, d)| (d.answer.as_str(), *seq)).collect();
+    let found = contents(&home.join("spool/out"));
+    let expected: BTreeSet<OsString> =
+        newest.keys().map(|answer| OsString::from(answer.trim_start_matches("out/"))).collect();
+    let there: BTreeSet<OsString> = found.keys().cloned().collect();
+    ensure!(
+        there == expected,
+        "spool/out: missing {:?}, too many {:?}",
+        expected.difference(&there).collect::<Vec<_>>(),
+        there.difference(&expected).collect::<Vec<_>>()
+    );
+    let open = Home::open(home, real_seams(home).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    for (answer, seq) in newest {
+        let rebuilt = open.answer(seq).map_err(|error| format!("line {seq}: {error}"))?.to_bytes();
+        let name = answer.trim_start_matches("out/");
+        ensure!(found[OsStr::new(name)] == rebuilt, "{answer} is not the answer of line {seq}");
+        let by_id = flat[&seq].request_id.as_ref().map(|id| format!("{id}.json"));
+        let by_file = format!("{}.error.json", flat[&seq].file.trim_start_matches('='));
+        ensure!(by_id.as_deref() == Some(name) || by_file == name, "line {seq} is answered as {name}");
+    }
+    Ok(())
+}
+
+fn refused_bytes_are_kept(
+    home: &Path,
+    decided: &BTreeMap<u64, Decision>,
+    sent: &[Sent],
+) -> Result<(), String> {
+    let mut kept = contents(&home.join("spool/rejected"));
+    let by_name: BTreeMap<String, &Sent> =
+        sent.iter().map(|sent| (FileName::of(&sent.name).known_as, sent)).collect();
+    for (seq, decision) in decided {
+        ensure!(
+            decision.kept.is_some() == decision.key_id.is_none(),
+            "line {seq}: the bytes of what has no good signature are kept, no others"
+        );
+        let Some(path) = &decision.kept else { continue };
+        let bytes = kept
+            .remove(OsStr::new(path.trim_start_matches("rejected/")))
+            .ok_or_else(|| format!("{path} is missing"))?;
+        // What a command handed over is known by its hash only.
+        let is_it = match by_name.get(&decision.file) {
+            Some(sent) => bytes == sent.bytes,
+            None => decision.file_sha256 == Some(sha256_hex(&bytes)),
+        };
+        ensure!(is_it, "{path} is not what was sent");
+    }
+    ensure!(kept.is_empty(), "spool/rejected also holds {:?}", kept.keys());
+    Ok(())
+}
+
+fn the_ledger_verifies(home: &Path) -> Result<(), String> {
+    let verified = spoolgate(home, &["audit", "verify", "--strict"]);
+    ensure!(verified.status.success(), "audit verify --strict: {}", show(&verified));
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/verify_ledger.py");
+    match Command::new("python3").arg(script).arg(home.join("audit")).output() {
+        Ok(done) => ensure!(done.status.success(), "verify_ledger.py: {}", show(&done)),
+        Err(error) => eprintln!("skipped verify_ledger.py: python3: {error}"),
+    }
+    Ok(())
+}
+
+/// Opening writes nothing at all; running writes that it ran.
+fn opening_again_changes_nothing(home: &Path) -> Result<(), String> {
+    let look =
+        || (log_bytes(home), contents(&home.join("spool/out")), contents(&home.join("spool/rejected")));
+    let before = look();
+    let opened = Home::open(home, real_seams(home).map_err(|e| e.to_string())?).map_err(|e| e.to_string())?;
+    drop(opened);
+    ensure!(look() == before, "opening changed the ledger or the spool");
+    let seqs = lines(home)?.len();
+    let done = spoolgate(home, &["run", "--until-idle"]);
+    ensure!(done.status.success(), "running again: {}", show(&done));
+    spools::only_news(home, seqs, &before, &look())?;
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! Logs of lines that say nothing, with segments and batches of any length, beside the leaf hashes they must have.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use ed25519_dalek::SigningKey;
+use spoolgate_gate::record::{Genesis, Record};
+use spoolgate_ledger::disk::{Disk, read_exact_at};
+use spoolgate_ledger::log::{CHECKPOINT_FILE, LogSigner};
+use spoolgate_ledger::note::{NOTE_BYTES_MAX, SignerKey, VerifierKey};
+use spoolgate_ledger::tree::{Hash, leaf_hash};
+use spoolgate_ledger::{Ledger, Position, segment};
+use spoolgate_wire::signing::hex;
+use spoolgate_wire::time::Time;
+
+/// Its name.
+pub const ORIGIN: &str = "spoolgate.invalid/synthetic";
+
+/// A log that is being written.
+pub struct Synthetic {
+    /// Where.
+    pub disk: Arc<dyn Disk>,
+    ledger: Ledger,
+    /// The leaf hash of every line, from the bytes on disk.
+    pub leaves: Vec<Hash>,
+    /// The checkpoint after each batch.
+    pub heads: Vec<String>,
+}
+
+/// What it is signed with; `seed` makes another log of the same name.
+pub fn signer(seed: u8) -> LogSigner {
+    let log = SignerKey::from_seed(ORIGIN, &[seed; 32]).unwrap();
+    LogSigner { origin: ORIGIN.to_owned(), log, seal: SigningKey::from_bytes(&[seed + 100; 32]) }
+}
+
+/// What verifies its checkpoints.
+pub fn key(seed: u8) -> VerifierKey {
+    signer(seed).verifier().clone()
+}
+
+impl Synthetic {
+    /// A log of one batch on a disk that has none. The genesis line differs by `nonce`.
+    pub fn on(disk: Arc<dyn Disk>, nonce: u8) -> Synthetic {
+        let signer = signer(1);
+        let genesis = Record::Genesis(Genesis {
+            timestamp: Time::parse("2026-03-02T12:00:00Z").unwrap(),
+            format: 1,
+            origin: ORIGIN.to_owned(),
+            log_key: signer.verifier().to_string(),
+            seal_key: hex(signer.seal.verifying_key().as_bytes()),
+            nonce: hex(&[nonce; 32]),
+            rulebook: "0".repeat(64),
+            program: "0".to_owned(),
+            changes: Vec::new(),
+        });
+        let bodies = [(genesis.kind(), genesis.body().unwrap())];
+        let ledger = Ledger::create(disk.clone(), signer, &bodies).unwrap();
+        let mut log = Synthetic { disk, ledger, leaves: Vec::new(), heads: Vec::new() };
+        log.take_over(None);
+        log
+    }
+
+    /// Goes on with a ledger that was opened again.
+    pub fn go_on(&mut self, ledger: Ledger) {
+        let before = self.ledger.position().clone();
+        self.ledger = ledger;
+        if self.ledger.position() != &before {
+            self.take_over(Some(&before));
+        }
+    }
+
+    /// Reads what was written behind a place.
+    fn take_over(&mut self, before: Option<&Position>) {
+        let after = self.ledger.position().clone();
+        let from = before.filter(|before| before.segment == after.segment).map_or(0, |before| before.offset);
+        let file = segment::open(self.disk.as_ref(), Path::new(segment::AUDIT_DIR), after.segment).unwrap();
+        let length = usize::try_from(after.offset - from).unwrap();
+        let bytes = read_exact_at(file.as_ref(), from, length).unwrap();
+        let lines = bytes.strip_suffix(b"\n").unwrap().split(|byte| *byte == b'\n');
+        self.leaves.extend(lines.map(leaf_hash));
+        assert_eq!(self.leaves.len() as u64, after.seq);
+        let head = self.disk.read(Path::new(CHECKPOINT_FILE), NOTE_BYTES_MAX).unwrap();
+        self.heads.push(String::from_utf8(head.bytes).unwrap());
+    }
+
+    /// Appends a batch of so many lines and its seal.
+    pub fn batch(&mut self, lines: usize, text: &str) {
+        let before = self.ledger.position().clone();
+        let bodies: Vec<_> = (0..lines).map(|n| ("stop", format!(r#"{{"note":"{text}{n}"}}"#))).collect();
+        self.ledger.append(&bodies).unwrap();
+        self.ledger.publish_head().unwrap();
+        self.take_over(Some(&before));
+    }
+
+    /// Begins a new segment.
+    pub fn cut(&mut self) {
+        let before = self.ledger.position().clone();
+        self.ledger.cut(None).unwrap();
+        self.ledger.publish_head().unwrap();
+        self.take_over(Some(&before));
+    }
+
+    /// Lines that the newest checkpoint is over.
+    pub fn size(&self) -> u64 {
+        self.leaves.len() as u64 - 1
+    }
+}

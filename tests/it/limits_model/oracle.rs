@@ -1,0 +1,866 @@
+//! Every check of docs/trading.md once more, naively and in exact rationals: what each says of a request.
+
+use std::collections::BTreeMap;
+
+use spoolgate_rules::Rulebook;
+use spoolgate_rules::strategies::{Direction, Strategy, StrategyStatus};
+use spoolgate_wire::ids::{Principal, StrategyName, Symbol, ThesisSlug};
+use spoolgate_wire::orders::{OrderType, Side, SubmitOrder};
+
+use crate::limits_model::memory::{Memory, periods};
+use crate::limits_model::sums::{Both, Seen, Sums, Terms, larger, smaller};
+use crate::paper_model::model::{FLATTEN, Id, Kind, ORDER, Owner, Role, STOP, Working};
+use crate::paper_model::rational::Rat;
+use crate::paper_model::sides::r;
+
+/// What is around a request.
+#[derive(Clone, Debug)]
+pub struct Around {
+    pub now_ms: i64,
+    pub asked_ms: i64,
+    pub source: String,
+    pub is_halted: bool,
+    pub is_clock_wrong: bool,
+    pub is_rulebook_wrong: bool,
+    /// Control lets the strategy enter nothing.
+    pub is_paused: bool,
+    /// What limits on size and risk are multiplied by.
+    pub factor: Rat,
+}
+
+/// What a check says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    pub passed: bool,
+    /// Whether it passed with no more than a unit to spare.
+    pub is_near: bool,
+    /// Whether it is only told.
+    pub is_told: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Entry,
+    Exit,
+    Flip,
+}
+
+pub type Rows = Vec<(&'static str, Said)>;
+
+fn plain(passed: bool) -> Said {
+    Said { passed, is_near: false, is_told: false }
+}
+
+fn at_most(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
+    let passed = value <= limit;
+    Said { passed, is_near: passed && limit.minus(value) <= *unit, is_told: false }
+}
+
+/// Whether less is left than the unit, which must not be nothing.
+fn above(value: &Rat, limit: &Rat, unit: &Rat) -> Said {
+    let passed = value > limit;
+    Said { passed, is_near: passed && value.minus(limit) <= *unit, is_told: false }
+}
+
+fn both_of(one: Said, other: Said) -> Said {
+    let passed = one.passed && other.passed;
+    Said { passed, is_near: passed && (one.is_near || other.is_near), is_told: false }
+}
+
+fn whole(count: i64) -> Rat {
+    Rat::of(&count.to_string())
+}
+
+fn counted(count: usize, limit: u32) -> Said {
+    at_most(&whole(i64::try_from(count).unwrap()), &whole(i64::from(limit)), &Rat::zero())
+}
+
+fn known(said: Option<Said>) -> Said {
+    said.unwrap_or(plain(false))
+}
+
+pub fn is_on(value: &Rat, step: &Rat) -> bool {
+    step.is_zero() || value.floor_to(step) == *value
+}
+
+/// A unit of prices.
+pub fn price_step(tick: &Rat) -> Rat {
+    if tick.is_zero() { Rat::of("0.01") } else { tick.clone() }
+}
+
+fn middle(seen: &Seen) -> Rat {
+    seen.bid.plus(&seen.ask).over(&Rat::of("2"))
+}
+
+/// An order in front of the oracle.
+pub struct Judge<'a> {
+    pub sums: Sums<'a>,
+    pub around: &'a Around,
+    pub order: &'a SubmitOrder,
+    pub size: Rat,
+}
+
+pub fn owner_of(order: &SubmitOrder) -> Owner {
+    (order.symbol.to_string(), order.strategy.to_string())
+}
+
+pub fn terms_of(order: &SubmitOrder) -> Terms {
+    let (kind, own) = match order.order_type {
+        OrderType::Market => (Kind::Market, None),
+        OrderType::Limit => (Kind::Limit, order.price.map(r)),
+        OrderType::Stop => (Kind::Stop, order.stop_price.map(r)),
+    };
+    Terms { buys: order.side == Side::Buy, kind, own }
+}
+
+fn is_ours(rules: &Rulebook, source: &str, strategy: &StrategyName) -> bool {
+    let rule = rules.principals.get(&Principal::parse(source).unwrap());
+    rule.is_some_and(|rule| rule.strategies.contains(strategy))
+}
+
+/// Whether it was signed no longer ago than the one, and no further ahead than the other.
+fn freshness(around: &Around, age_max_s: i64, ahead_max_s: i64) -> Said {
+    let (age, unit) = (around.now_ms - around.asked_ms, Rat::one());
+    let oldest = at_most(&whole(age), &whole(age_max_s * 1000), &unit);
+    both_of(oldest, at_most(&whole(-age), &whole(ahead_max_s * 1000), &unit))
+}
+
+/// Exits, cancels and tightens may be off by `exit_age_max_s` either way.
+fn late_freshness(rules: &Rulebook, around: &Around) -> Said {
+    let most = i64::from(rules.safety.exit_age_max_s);
+    freshness(around, most.max(usual_age_s(rules, &around.source)), most)
+}
+
+fn usual_age_s(rules: &Rulebook, source: &str) -> i64 {
+    let rule = rules.principals.get(&Principal::parse(source).unwrap());
+    let own = rule.and_then(|rule| rule.request_age_max_s);
+    i64::from(own.unwrap_or(rules.safety.request_age_max_s))
+}
+
+impl<'a> Judge<'a> {
+    pub fn of(
+        memory: &'a Memory,
+        rules: &'a Rulebook,
+        around: &'a Around,
+        order: &'a SubmitOrder,
+    ) -> Judge<'a> {
+        let sums = Sums { memory, rules, now_ms: around.now_ms };
+        Judge { sums, around, order, size: r(order.size) }
+    }
+
+    pub fn sized(&self, size: Rat) -> Judge<'a> {
+        Judge { size, sums: self.sums, ..*self }
+    }
+
+    fn symbol(&self) -> &'a str {
+        self.order.symbol.as_str()
+    }
+
+    fn strategy(&self) -> Option<&'a Strategy> {
+        self.sums.rules.strategies.get(&self.order.strategy)
+    }
+
+    pub fn buys(&self) -> bool {
+        self.order.side == Side::Buy
+    }
+
+    pub fn class(&self) -> Class {
+        let (paper, owner) = (&self.sums.memory.paper, owner_of(self.order));
+        if !paper.holds_against(&owner, self.buys()) {
+            return Class::Entry;
+        }
+        if self.size <= paper.capacity(&owner, self.buys()) { Class::Exit } else { Class::Flip }
+    }
+
+    fn seen(&self) -> Option<Seen> {
+        self.sums.fresh(self.symbol())
+    }
+
+    fn terms(&self) -> Terms {
+        terms_of(self.order)
+    }
+
+    pub fn worst(&self) -> Option<Rat> {
+        Some(self.terms().worst_entry(&self.seen()?, &r(self.sums.rules.safety.entry_slippage)))
+    }
+
+    fn stop(&self) -> Rat {
+        r(self.order.planned_stop)
+    }
+
+    fn step(&self) -> Rat {
+        self.sums.rule(self.symbol()).map_or_else(Rat::one, |rule| price_step(&r(rule.tick)))
+    }
+
+    /// A fraction of the capital base in the risk mode in force, money.
+    fn of_base(&self, fraction: spoolgate_wire::amount::Amount) -> Option<Rat> {
+        Some(self.sums.base()?.times(&r(fraction)).times(&self.around.factor))
+    }
+
+    fn notional_at(&self, price: &Rat) -> Option<Rat> {
+        Some(price.times(&self.size).times(&self.sums.multiplier(self.symbol())?))
+    }
+
+    /// What units of the order's symbol count at least at.
+    pub fn floor(&self) -> Option<(String, Rat)> {
+        Some((self.symbol().to_owned(), self.terms().notional_price(&self.seen()?)))
+    }
+
+    fn notional(&self) -> Option<Rat> {
+        self.notional_at(&self.terms().notional_price(&self.seen()?))
+    }
+
+    /// All rows in their order.
+    pub fn rows(&self) -> Rows {
+        let told = |said: Said| Said { passed: true, is_near: false, is_told: !said.passed };
+        let told_if = |said: Option<Said>| said.map(told);
+        if self.class() != Class::Entry {
+            let rows = [
+                ("request_freshness", Some(self.exit_freshness())),
+                ("instrument_allowed", Some(told(self.instrument_allowed()))),
+                ("strategy_active", Some(self.strategy_active())),
+                ("arithmetic_range", Some(told(known(self.arithmetic_range())))),
+                ("price_tick", Some(self.price_tick())),
+                ("size_lot", Some(self.size_lot())),
+                ("target_valid", self.order.target_price.map(|_| told(plain(false)))),
+                ("price_collar", Some(told(known(self.price_collar())))),
+                ("market_data", Some(told(known(self.market_data())))),
+                ("daily_loss_halt", told_if(Some(known(self.daily_loss_halt())))),
+                ("weekly_loss_halt", told_if(Some(known(self.weekly_loss_halt())))),
+                ("drawdown_halt", told_if(Some(known(self.drawdown_halt())))),
+                ("manual_halt", Some(told(plain(!self.around.is_halted)))),
+                ("self_cross", Some(told(self.self_cross()))),
+                ("symbol_halt", Some(told(self.symbol_halt()))),
+                ("reduce_only", Some(self.reduce_only())),
+            ];
+            return rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect();
+        }
+        let rows = [
+            ("request_freshness", Some(self.entry_freshness())),
+            ("clock", Some(plain(!self.around.is_clock_wrong))),
+            ("rulebook", Some(plain(!self.around.is_rulebook_wrong))),
+            ("duplicate_order", Some(self.duplicate_order())),
+            ("instrument_allowed", Some(self.instrument_allowed())),
+            ("strategy_active", Some(self.strategy_active())),
+            ("thesis_valid", Some(known(self.thesis_valid()))),
+            ("arithmetic_range", Some(known(self.arithmetic_range()))),
+            ("price_tick", Some(self.price_tick())),
+            ("size_lot", Some(self.size_lot())),
+            ("min_notional", Some(known(self.min_notional()))),
+            ("max_order_value", Some(known(self.max_order_value()))),
+            ("max_order_size", Some(known(self.max_order_size()))),
+            ("stop_required", Some(known(self.stop_required()))),
+            ("stop_hostable", Some(known(self.stop_hostable()))),
+            ("stop_distance", Some(known(self.stop_distance()))),
+            ("target_valid", self.order.target_price.map(|target| known(self.target_valid(&r(target))))),
+            ("price_collar", Some(known(self.price_collar()))),
+            ("slippage_to_plan", Some(known(self.slippage_to_plan()))),
+            ("market_data", Some(known(self.market_data()))),
+            ("max_single_trade_risk", Some(known(self.max_single_trade_risk()))),
+            ("max_single_position", Some(known(self.max_single_position()))),
+            ("max_total_exposure", Some(known(self.max_total_exposure()))),
+            ("same_direction_exposure", Some(known(self.same_direction_exposure()))),
+            ("correlated_group", self.group().map(|group| known(self.correlated_group(&group)))),
+            (
+                "strategy_allocation",
+                self.strategy().and_then(|it| it.allocation).map(|of| known(self.allocation(of))),
+            ),
+            ("max_portfolio_risk", Some(known(self.max_portfolio_risk()))),
+            ("loss_budget", Some(known(self.loss_budget()))),
+            ("daily_loss_halt", Some(known(self.daily_loss_halt()))),
+            ("weekly_loss_halt", Some(known(self.weekly_loss_halt()))),
+            ("drawdown_halt", Some(known(self.drawdown_halt()))),
+            ("manual_halt", Some(plain(!self.around.is_halted))),
+            ("max_open_positions", Some(self.max_open_positions())),
+            ("max_open_orders", Some(self.max_open_orders())),
+            ("buying_power", Some(known(self.buying_power()))),
+            (
+                "liquidity_participation",
+                self.sums.rules.safety.max_volume_share.map(|share| known(self.participation(&r(share)))),
+            ),
+            ("time_window", Some(self.time_window())),
+            ("order_rate", Some(self.order_rate())),
+            ("repeated_execution", Some(self.repeated_execution())),
+            ("loss_streak", Some(self.loss_streak())),
+            ("cooldown", Some(self.cooldown())),
+            ("self_cross", Some(self.self_cross())),
+            ("symbol_halt", Some(self.symbol_halt())),
+        ];
+        rows.into_iter().filter_map(|(name, said)| Some((name, said?))).collect()
+    }
+
+    fn entry_freshness(&self) -> Said {
+        let rules = self.sums.rules;
+        let ahead_max_s = i64::from(rules.safety.request_ahead_max_s);
+        freshness(self.around, usual_age_s(rules, &self.around.source), ahead_max_s)
+    }
+
+    /// Beyond the usual age only if the position has not grown since it was signed.
+    fn exit_freshness(&self) -> Said {
+        let story = self.sums.memory.stories.get(&owner_of(self.order));
+        let has_grown = story.is_none_or(|story| story.grown_ms >= self.around.asked_ms);
+        let age_ms = self.around.now_ms - self.around.asked_ms;
+        let is_usual = age_ms <= usual_age_s(self.sums.rules, &self.around.source) * 1000;
+        both_of(plain(is_usual || !has_grown), late_freshness(self.sums.rules, self.around))
+    }
+
+    fn duplicate_order(&self) -> Said {
+        let terms = self.terms();
+        let same = self.sums.memory.accepted.iter().filter(|other| {
+            other.owner == owner_of(self.order)
+                && (other.buys, other.kind, &other.own) == (terms.buys, terms.kind, &terms.own)
+                && other.size == self.size
+        });
+        let window_ms = i64::from(self.sums.rules.safety.duplicate_window_s) * 1000;
+        let ages: Vec<i64> = same.map(|other| self.around.now_ms - other.at_ms).collect();
+        let passed = ages.iter().all(|age| *age > window_ms);
+        let is_near = passed && ages.iter().any(|age| *age <= window_ms + 1);
+        Said { is_near, ..plain(passed) }
+    }
+
+    fn instrument_allowed(&self) -> Said {
+        let is_listed = self.strategy().is_some_and(|it| {
+            it.instruments.contains(&self.order.symbol) && it.directions.contains(&self.direction())
+        });
+        let is_asked = self.class() == Class::Entry;
+        plain((is_listed || !is_asked) && self.sums.rule(self.symbol()).is_some())
+    }
+
+    fn strategy_active(&self) -> Said {
+        let is_ours = is_ours(self.sums.rules, &self.around.source, &self.order.strategy);
+        let may_enter = !self.around.is_paused
+            && self.strategy().is_some_and(|strategy| strategy.status != StrategyStatus::Paused);
+        plain(is_ours && (self.class() != Class::Entry || may_enter))
+    }
+
+    fn thesis_valid(&self) -> Option<Said> {
+        let slug = self.order.thesis_slug.as_str();
+        let thesis = self.sums.rules.theses.get(&ThesisSlug::parse(slug).unwrap())?;
+        let direction = self.direction();
+        let matches = thesis.strategy == self.order.strategy
+            && thesis.symbol == self.order.symbol
+            && thesis.direction == direction;
+        let until = above(&whole(thesis.expires.ms()), &whole(self.around.now_ms), &Rat::one());
+        let unit = self.step();
+        let mut said = both_of(plain(matches && !self.sums.memory.is_in_use(slug)), until);
+        said = both_of(said, plain(!self.sums.memory.refuted.contains(slug)));
+        let mid = self.sums.quoted(self.symbol()).map(|seen| middle(&seen));
+        let prices: Vec<Rat> = self.last_price().into_iter().chain(mid).collect();
+        // Without any price nobody knows.
+        said = both_of(said, plain(!prices.is_empty()));
+        for price in &prices {
+            if let Some(level) = thesis.invalid_below {
+                said = both_of(said, above(price, &r(level), &unit));
+            }
+            if let Some(level) = thesis.invalid_above {
+                said = both_of(said, above(&price.negated(), &r(level).negated(), &unit));
+            }
+        }
+        Some(said)
+    }
+
+    fn direction(&self) -> Direction {
+        if self.buys() { Direction::Long } else { Direction::Short }
+    }
+
+    fn last_price(&self) -> Option<Rat> {
+        self.sums.memory.last.get(self.symbol()).map(|last| last.price.clone())
+    }
+
+    /// At the last known price, of any age.
+    fn arithmetic_range(&self) -> Option<Said> {
+        let seen = self.sums.quoted(self.symbol()).map(|seen| self.terms().notional_price(&seen));
+        let value = seen.or(self.terms().own)?.times(&self.size);
+        let all = value.times(&self.sums.multiplier(self.symbol())?);
+        Some(plain(value.is_held() && all.is_held()))
+    }
+
+    /// Whether nothing that is computed of it can be too long to be held exactly.
+    pub fn is_short(&self) -> bool {
+        let digits = |amount: String| amount.bytes().filter(u8::is_ascii_digit).count();
+        let prices = [self.order.price, self.order.stop_price, Some(self.order.planned_stop)];
+        digits(self.order.size.to_string()) <= 14
+            && prices.into_iter().flatten().all(|price| digits(price.to_string()) <= 9)
+    }
+
+    fn price_tick(&self) -> Said {
+        let entry = self.class() == Class::Entry;
+        let Some(rule) = self.sums.rule(self.symbol()) else { return plain(!entry) };
+        let trigger = self.order.stop_price.filter(|_| self.order.order_type == OrderType::Stop);
+        let stop = Some(self.order.planned_stop).filter(|_| entry);
+        let mut prices = [self.order.price, trigger, stop].into_iter().flatten();
+        plain(prices.all(|price| is_on(&r(price), &r(rule.tick))))
+    }
+
+    /// Closing all that is left asks for neither lot nor minimum.
+    fn size_lot(&self) -> Said {
+        let class = self.class();
+        let capacity = self.sums.memory.paper.capacity(&owner_of(self.order), self.buys());
+        let Some(rule) = self.sums.rule(self.symbol()) else { return plain(class != Class::Entry) };
+        let all_of_it = class == Class::Exit && self.size == capacity;
+        plain(all_of_it || (is_on(&self.size, &r(rule.lot)) && self.size >= r(rule.min_size)))
+    }
+
+    fn min_notional(&self) -> Option<Said> {
+        Some(plain(self.notional()? >= r(self.sums.rule(self.symbol())?.min_notional)))
+    }
+
+    fn max_order_value(&self) -> Option<Said> {
+        Some(plain(self.notional()? <= r(self.sums.rules.safety.max_order_value).times(&self.around.factor)))
+    }
+
+    fn max_order_size(&self) -> Option<Said> {
+        Some(plain(self.size <= r(self.sums.rule(self.symbol())?.max_size).times(&self.around.factor)))
+    }
+
+    /// How far the stop lies on the losing side of price; below 0 it lies on the other.
+    fn loses(&self, price: &Rat) -> Rat {
+        if self.buys() { price.minus(&self.stop()) } else { self.stop().minus(price) }
+    }
+
+    fn stop_required(&self) -> Option<Said> {
+        let is_told = match self.order.order_type {
+            OrderType::Stop => true,
+            _ => self.order.stop_price == Some(self.order.planned_stop),
+        };
+        if !is_told || !self.stop().is_positive() {
+            return Some(plain(false));
+        }
+        // The stop of a long triggers by the bid, of a short by the ask.
+        let seen = self.seen()?;
+        let market = if self.buys() { seen.bid } else { seen.ask };
+        let least = smaller(&self.loses(&market), &self.loses(&self.worst()?));
+        Some(above(&least, &Rat::zero(), &self.step()))
+    }
+
+    fn stop_hostable(&self) -> Option<Said> {
+        let rule = self.sums.rule(self.symbol())?;
+        let distance = self.worst()?.minus(&self.stop()).abs();
+        let least = self.least_distance(&r(rule.tick), rule.min_stop_ticks);
+        let is_valid = is_on(&self.stop(), &r(rule.tick))
+            && self.size >= r(rule.min_size)
+            && self.notional_at(&self.stop())? >= r(rule.min_notional);
+        Some(both_of(plain(is_valid), at_most(&least, &distance, &self.step())))
+    }
+
+    fn least_distance(&self, tick: &Rat, ticks: u32) -> Rat {
+        tick.times(&whole(i64::from(ticks)))
+    }
+
+    fn stop_distance(&self) -> Option<Said> {
+        let (bounds, worst) = (&self.strategy()?.stop_distance, self.worst()?);
+        let distance = worst.minus(&self.stop()).abs();
+        let least = at_most(&worst.times(&r(bounds.min)), &distance, &self.step());
+        let most = at_most(&distance, &worst.times(&r(bounds.max)), &self.step());
+        Some(both_of(plain(!distance.is_zero()), both_of(least, most)))
+    }
+
+    fn target_valid(&self, target: &Rat) -> Option<Said> {
+        let (rule, seen, worst) = (self.sums.rule(self.symbol())?, self.seen()?, self.worst()?);
+        let won = if self.buys() {
+            above(target, &larger(&worst, &seen.ask), &self.step())
+        } else {
+            above(&smaller(&worst, &seen.bid), target, &self.step())
+        };
+        Some(both_of(plain(is_on(target, &r(rule.tick))), won))
+    }
+
+    /// Aggressive is what pays more than the market; a market order has no price.
+    fn price_collar(&self) -> Option<Said> {
+        let (safety, seen, terms) = (&self.sums.rules.safety, self.seen()?, self.terms());
+        let Some(own) = terms.own else { return Some(plain(true)) };
+        let reference = if terms.buys { seen.ask } else { seen.bid };
+        let is_aggressive = if terms.buys { own > reference } else { own < reference };
+        let collar = if is_aggressive { safety.price_collar } else { safety.price_collar_passive };
+        Some(at_most(&own.minus(&reference).abs(), &reference.times(&r(collar)), &self.step()))
+    }
+
+    fn slippage_to_plan(&self) -> Option<Said> {
+        let planned = r(self.order.planned_entry);
+        let most = planned.times(&r(self.sums.rules.safety.slippage_to_plan));
+        Some(at_most(&self.worst()?.minus(&planned).abs(), &most, &self.step()))
+    }
+
+    fn market_data(&self) -> Option<Said> {
+        let (safety, seen) = (&self.sums.rules.safety, self.sums.quoted(self.symbol())?);
+        let (age, age_max) = (self.around.now_ms - seen.ms, self.sums.age_max_ms(self.symbol())?);
+        let fresh = at_most(&whole(age), &whole(age_max), &Rat::one());
+        let mid = middle(&seen);
+        let spread = at_most(&seen.ask.minus(&seen.bid), &mid.times(&r(safety.max_spread)), &self.step());
+        let sound = plain(seen.bid.is_positive() && seen.ask >= seen.bid);
+        // A stale trade says nothing of the quote; where quotes are looked at and bars fill, it may not be stale.
+        let last = self.sums.memory.last.get(self.symbol());
+        let last = last.filter(|last| {
+            self.sums.age_max_ms(self.symbol()).is_some_and(|most| self.around.now_ms - last.ms <= most)
+        });
+        let near = match last.map(|last| &last.price) {
+            Some(last) => {
+                let most = last.times(&r(safety.max_mid_deviation));
+                at_most(&mid.minus(last).abs(), &most, &self.step())
+            }
+            None => plain(!self.sums.fills_apart(self.symbol())),
+        };
+        Some(both_of(both_of(fresh, spread), both_of(sound, near)))
+    }
+
+    /// This order's own, entering at its worst.
+    fn own_risk(&self) -> Option<Rat> {
+        self.sums.risk_of_entry(self.symbol(), &self.worst()?, &self.stop(), &self.size)
+    }
+
+    /// What the rows about risk and cash say: value and limit, money.
+    pub fn figures(&self) -> [(&'static str, Option<Rat>, Option<Rat>); 4] {
+        let safety = &self.sums.rules.safety;
+        let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size);
+        [
+            ("max_single_trade_risk", self.trade_risk(), self.of_base(safety.max_single_trade_risk)),
+            ("max_portfolio_risk", self.all_risk(), self.of_base(safety.max_portfolio_risk)),
+            ("loss_budget", self.all_risk(), self.left_to_lose()),
+            ("buying_power", takes, self.sums.free_cash()),
+        ]
+    }
+
+    fn all_risk(&self) -> Option<Rat> {
+        Some(self.sums.open_risk()?.plus(&self.own_risk()?))
+    }
+
+    fn trade_risk(&self) -> Option<Rat> {
+        let (owner, memory) = (owner_of(self.order), self.sums.memory);
+        let mut risk = self.own_risk()?;
+        if memory.paper.held.contains_key(&owner) {
+            let mark = self.sums.mark(&owner.0, self.buys())?;
+            risk = risk.plus(&self.sums.risk_of_position(&owner, &mark)?);
+        }
+        for order in self.sums.entries().filter(|order| order.owner == owner && order.buys == self.buys()) {
+            risk = risk.plus(&self.sums.risk_of_pending(order)?);
+        }
+        Some(risk)
+    }
+
+    fn max_single_trade_risk(&self) -> Option<Said> {
+        Some(plain(self.trade_risk()? <= self.of_base(self.sums.rules.safety.max_single_trade_risk)?))
+    }
+
+    /// Units and price of the order's symbol, without and with it.
+    fn own_units(&self, strategy: Option<&str>) -> Option<(Both, Both, Rat)> {
+        let before = self.sums.both(self.symbol(), strategy);
+        let after = before.and(self.buys(), &self.size);
+        let price = self.terms().notional_price(&self.seen()?);
+        let price = self.sums.price_of(self.symbol(), strategy, &price);
+        Some((before, after, price.times(&self.sums.multiplier(self.symbol())?)))
+    }
+
+    /// Sum over other symbols.
+    fn others(
+        &self,
+        strategy: Option<&str>,
+        counts: impl Fn(&str) -> bool,
+        units: impl Fn(&Both) -> Rat,
+    ) -> Option<Rat> {
+        let symbols = self.sums.open_symbols(strategy).into_iter();
+        let others = symbols.filter(|symbol| symbol != self.symbol() && counts(symbol));
+        others.into_iter().try_fold(Rat::zero(), |sum, symbol| {
+            let price = self.sums.price_of(&symbol, strategy, &self.sums.fresh(&symbol)?.ask);
+            let each = price.times(&self.sums.multiplier(&symbol)?);
+            Some(sum.plus(&units(&self.sums.both(&symbol, strategy)).times(&each)))
+        })
+    }
+
+    fn max_single_position(&self) -> Option<Said> {
+        let (before, after, each) = self.own_units(None)?;
+        let value = after.worst().times(&each);
+        let (limit, is_worse) =
+            (self.of_base(self.sums.rules.safety.max_single_position)?, after.worst() > before.worst());
+        Some(plain(limit.is_positive() && (!is_worse || value <= limit)))
+    }
+
+    fn exposure(
+        &self,
+        strategy: Option<&str>,
+        counts: impl Fn(&str) -> bool,
+        units: impl Fn(&Both) -> Rat,
+        limit: spoolgate_wire::amount::Amount,
+    ) -> Option<Said> {
+        let (before, after, each) = self.own_units(strategy)?;
+        // What cannot be computed has failed, also where nothing gets worse.
+        let sum = self.others(strategy, counts, &units)?.plus(&units(&after).times(&each));
+        let (limit, is_worse) = (self.of_base(limit)?, units(&after) > units(&before));
+        // At a base of 0 nothing is harmless.
+        Some(plain(limit.is_positive() && (!is_worse || sum <= limit)))
+    }
+
+    fn max_total_exposure(&self) -> Option<Said> {
+        self.exposure(None, |_| true, Both::worst, self.sums.rules.safety.max_total_exposure)
+    }
+
+    fn same_direction_exposure(&self) -> Option<Said> {
+        let buys = self.buys();
+        let safety = &self.sums.rules.safety;
+        let limit = safety.max_same_direction_exposure.unwrap_or(safety.max_total_exposure);
+        self.exposure(None, |_| true, |both| both.held(buys), limit)
+    }
+
+    fn group(&self) -> Option<String> {
+        self.sums.rule(self.symbol())?.group.clone()
+    }
+
+    fn correlated_group(&self, group: &str) -> Option<Said> {
+        let safety = &self.sums.rules.safety;
+        let limit = safety.max_correlated_group.unwrap_or(safety.max_total_exposure);
+        let is_of =
+            |symbol: &str| self.sums.rule(symbol).is_some_and(|rule| rule.group.as_deref() == Some(group));
+        self.exposure(None, is_of, Both::worst, limit)
+    }
+
+    fn allocation(&self, allocation: spoolgate_wire::amount::Amount) -> Option<Said> {
+        self.exposure(Some(self.order.strategy.as_str()), |_| true, Both::worst, allocation)
+    }
+
+    fn max_portfolio_risk(&self) -> Option<Said> {
+        let risk = self.all_risk()?;
+        Some(plain(risk <= self.of_base(self.sums.rules.safety.max_portfolio_risk)?))
+    }
+
+    fn day_profit(&self) -> Option<Rat> {
+        let began = self.sums.memory.day.as_ref()?;
+        let is_today = began.start_ms == periods(self.around.now_ms).0;
+        is_today.then_some(self.sums.memory.profit(began, &self.sums.equity()?))
+    }
+
+    fn week_profit(&self) -> Option<Rat> {
+        let began = self.sums.memory.week.as_ref()?;
+        let is_this = began.start_ms == periods(self.around.now_ms).1;
+        is_this.then_some(self.sums.memory.profit(began, &self.sums.equity()?))
+    }
+
+    /// What day and week have left to lose, whichever is less.
+    pub fn left_to_lose(&self) -> Option<Rat> {
+        let safety = &self.sums.rules.safety;
+        let day = r(safety.max_daily_loss).plus(&self.day_profit()?);
+        let week = r(safety.max_weekly_loss).plus(&self.week_profit()?);
+        Some(smaller(&day, &week).times(&self.around.factor))
+    }
+
+    fn loss_budget(&self) -> Option<Said> {
+        Some(plain(self.all_risk()? <= self.left_to_lose()?))
+    }
+
+    fn daily_loss_halt(&self) -> Option<Said> {
+        let limit = r(self.sums.rules.safety.max_daily_loss).negated();
+        Some(above(&self.day_profit()?, &limit, &Rat::of("0.01")))
+    }
+
+    fn weekly_loss_halt(&self) -> Option<Said> {
+        let limit = r(self.sums.rules.safety.max_weekly_loss).negated();
+        Some(above(&self.week_profit()?, &limit, &Rat::of("0.01")))
+    }
+
+    fn drawdown_halt(&self) -> Option<Said> {
+        let memory = self.sums.memory;
+        let peak = memory.peak.as_ref()?;
+        let lost = peak.minus(&self.sums.equity()?);
+        let most = peak.times(&r(self.sums.rules.safety.max_drawdown));
+        Some(both_of(plain(!memory.is_drawn_down), above(&most, &lost, &Rat::of("0.01"))))
+    }
+
+    /// What adds to a pair that is open already opens nothing.
+    fn max_open_positions(&self) -> Said {
+        let mut pairs: std::collections::BTreeSet<Owner> =
+            self.sums.memory.paper.held.keys().cloned().collect();
+        pairs.extend(self.sums.entries().map(|order| order.owner.clone()));
+        if !pairs.insert(owner_of(self.order)) {
+            return plain(true);
+        }
+        counted(pairs.len(), self.sums.rules.safety.max_open_positions)
+    }
+
+    fn max_open_orders(&self) -> Said {
+        let open = self.sums.memory.paper.orders.iter().filter(|order| order.role != Role::Stop).count();
+        counted(open + 1, self.sums.rules.safety.max_open_orders)
+    }
+
+    fn buying_power(&self) -> Option<Said> {
+        let takes = self.sums.takes(self.symbol(), &self.terms(), &self.size)?;
+        Some(plain(takes <= self.sums.free_cash()?))
+    }
+
+    fn participation(&self, share: &Rat) -> Option<Said> {
+        let last = self.sums.memory.last.get(self.symbol())?;
+        let is_fresh = self.around.now_ms - last.ms <= self.sums.age_max_ms(self.symbol())?;
+        let volume = last.volume.clone().filter(|_| is_fresh)?;
+        Some(plain(self.size <= volume.times(share).times(&self.around.factor)))
+    }
+
+    fn time_window(&self) -> Said {
+        let now_ms = self.around.now_ms;
+        let of_strategy = self.strategy().map(|strategy| &strategy.restricted);
+        let windows = self.sums.rules.safety.restricted.iter().chain(of_strategy.into_iter().flatten());
+        let spans: Vec<(i64, i64)> = windows.map(|window| span(&window.to_string())).collect();
+        let is_within = |ms: i64| {
+            let at = ms.rem_euclid(86_400_000);
+            spans.iter().any(
+                |(from, to)| {
+                    if from < to { *from <= at && at < *to } else { *from <= at || at < *to }
+                },
+            )
+        };
+        let passed = !is_within(now_ms);
+        Said { is_near: passed && (is_within(now_ms - 1) || is_within(now_ms + 1)), ..plain(passed) }
+    }
+
+    fn order_rate(&self) -> Said {
+        let (memory, safety) = (self.sums.memory, &self.sums.rules.safety);
+        let recent: Vec<_> =
+            memory.accepted.iter().filter(|it| self.around.now_ms - it.at_ms < 60_000).collect();
+        let own = recent.iter().filter(|it| it.source == self.around.source).count();
+        let all = counted(recent.len() + 1, safety.max_entries_per_minute_all);
+        both_of(counted(own + 1, safety.max_entries_per_minute), all)
+    }
+
+    fn doing(&self) -> Option<&'a crate::limits_model::memory::Doing> {
+        self.sums.memory.doing.get(self.order.strategy.as_str())
+    }
+
+    fn repeated_execution(&self) -> Said {
+        let Some(doing) = self.doing() else { return plain(true) };
+        let safety = &self.sums.rules.safety;
+        let window_ms = i64::from(safety.executions_window_s) * 1000;
+        let count = doing.executed_ms.iter().filter(|ms| self.around.now_ms - **ms < window_ms).count();
+        both_of(plain(!doing.is_closed), counted(count + 1, safety.max_executions))
+    }
+
+    fn loss_streak(&self) -> Said {
+        let lost = self.doing().map_or(0, |doing| doing.lost_in_a_row);
+        counted(usize::try_from(lost).unwrap() + 1, self.sums.rules.safety.max_losing_trades)
+    }
+
+    fn cooldown(&self) -> Said {
+        let Some(at_ms) = self.doing().and_then(|doing| doing.stopped_out_ms) else { return plain(true) };
+        let limit_ms = i64::from(self.sums.rules.safety.cooldown_s) * 1000;
+        at_most(&whole(limit_ms), &whole(self.around.now_ms - at_ms), &Rat::one())
+    }
+
+    /// Resting limit orders of the same signer that it would trade with.
+    pub fn crossed(&self) -> Vec<Working> {
+        self.crossed_at(self.terms().own)
+    }
+
+    /// A limit order up to its own price, a market order up to its worst entry, a stop from its trigger up to that;
+    /// where the market is unknown everything on the other side.
+    fn crossed_at(&self, own: Option<Rat>) -> Vec<Working> {
+        let (memory, buys, worst) = (self.sums.memory, self.buys(), self.worst());
+        let (from, to) = match self.order.order_type {
+            OrderType::Limit => (None, own),
+            OrderType::Market => (None, worst),
+            OrderType::Stop => (own, worst),
+        };
+        let is_met = |price: &Rat| {
+            // Sales are seen in a mirror.
+            let up = |price: &Rat| if buys { price.clone() } else { price.negated() };
+            from.as_ref().is_none_or(|from| up(price) >= up(from))
+                && to.as_ref().is_none_or(|to| up(price) <= up(to))
+        };
+        let others = memory.paper.orders.iter().filter(|other| {
+            other.owner.0 == self.symbol()
+                && other.buys != buys
+                && other.kind == Kind::Limit
+                && memory.sent[&other.id.0].0 == self.around.source
+        });
+        others.filter(|other| other.price.as_ref().is_some_and(is_met)).cloned().collect()
+    }
+
+    fn self_cross(&self) -> Said {
+        let passed = self.crossed().is_empty();
+        let step = if self.buys() { self.step() } else { self.step().negated() };
+        let further = self.terms().own.map(|own| own.plus(&step));
+        let is_limit = self.order.order_type == OrderType::Limit;
+        Said { is_near: passed && is_limit && !self.crossed_at(further).is_empty(), ..plain(passed) }
+    }
+
+    fn symbol_halt(&self) -> Said {
+        plain(!self.sums.memory.paper.halted.contains(self.symbol()))
+    }
+
+    fn reduce_only(&self) -> Said {
+        let capacity = self.sums.memory.paper.capacity(&owner_of(self.order), self.buys());
+        at_most(&self.size, &capacity, &Rat::zero())
+    }
+}
+
+/// First and end of a window as it is shown, `HH:MM to HH:MM UTC`, into the day.
+pub fn span(shown: &str) -> (i64, i64) {
+    let ms = |text: &str| {
+        let (hours, minutes) = text.split_once(':').unwrap();
+        (hours.parse::<i64>().unwrap() * 60 + minutes.parse::<i64>().unwrap()) * 60_000
+    };
+    let (from, to) = shown.trim_end_matches(" UTC").split_once(" to ").unwrap();
+    (ms(from), ms(to))
+}
+
+/// A cancel: open and the strategy's own, neither a stop nor what takes a refused one's place; an order that is no
+/// longer open, but was, is a no-op. `ended` says whose it was.
+pub fn cancel_rows(
+    memory: &Memory,
+    rules: &Rulebook,
+    around: &Around,
+    id: Id,
+    ended: &BTreeMap<Id, String>,
+) -> Rows {
+    let order = memory.paper.find(id);
+    let strategy = order.map(|order| order.owner.1.clone()).or_else(|| ended.get(&id).cloned());
+    let may = match order {
+        Some(order) => order.role != Role::Stop && order.id.1 != FLATTEN,
+        None => ended.contains_key(&id),
+    };
+    about_order(rules, around, strategy, [("cancel_ok", plain(may))])
+}
+
+/// A tighten of an open stop, which its entry may stand for.
+pub fn tighten_rows(memory: &Memory, rules: &Rulebook, around: &Around, id: Id, new: &Rat) -> Rows {
+    let sums = Sums { memory, rules, now_ms: around.now_ms };
+    let id = if id.1 == ORDER { (id.0, STOP) } else { id };
+    let stop = memory.paper.find(id).filter(|order| order.role == Role::Stop);
+    let strategy = memory.paper.find(id).map(|order| order.owner.1.clone());
+    let rule = memory.paper.find(id).and_then(|stop| sums.rule(&stop.owner.0));
+    let tick = rule.map_or_else(Rat::zero, |rule| r(rule.tick));
+    let said = stop.map_or(plain(false), |stop| {
+        let old = stop.trigger.as_ref().unwrap();
+        let step = price_step(&tick);
+        // For a long up, for a short down.
+        let up = |price: &Rat| if stop.buys { price.negated() } else { price.clone() };
+        let tighter = above(&up(new), &up(old), &step);
+        let clear = sums
+            .mark(&stop.owner.0, !stop.buys)
+            .map_or(plain(true), |mark| above(&up(&mark), &up(new), &step));
+        let same = Said { is_near: true, ..plain(*new == *old) };
+        let moved = both_of(plain(new.is_positive()), both_of(tighter, clear));
+        if stop.hit {
+            plain(false)
+        } else if same.passed {
+            same
+        } else {
+            moved
+        }
+    });
+    let on_tick = plain(is_on(new, &tick));
+    about_order(rules, around, strategy, [("price_tick", on_tick), ("tighten_ok", said)])
+}
+
+fn about_order<const N: usize>(
+    rules: &Rulebook,
+    around: &Around,
+    strategy: Option<String>,
+    more: [(&'static str, Said); N],
+) -> Rows {
+    let is_ours =
+        strategy.is_some_and(|name| is_ours(rules, &around.source, &StrategyName::parse(&name).unwrap()));
+    let late = late_freshness(rules, around);
+    let mut rows = vec![("request_freshness", late), ("strategy_active", plain(is_ours))];
+    rows.extend(more);
+    rows
+}
+
+/// A symbol as the rules spell it.
+pub fn symbol(name: &str) -> Symbol {
+    Symbol::parse(name).unwrap()
+}

@@ -1,0 +1,689 @@
+//! The paper venue and the accounts once more, naively and in exact rationals, from what docs and
+//! comments promise.
+//!
+//! Not said anywhere but in the code, and followed here: fees are rounded up to 8 decimals; without a tick
+//! prices are rounded to 8 decimals; a stop that triggers in a bar without volume has triggered; a stop
+//! that protects nothing does not trigger; a limit whose open is off the tick is not carried past its price
+//! by rounding; a stop of bars starts from the trade price without the half spread; the exit that takes a
+//! refused stop's place is there for every row after the one that opened.
+
+use std::collections::BTreeMap;
+
+use crate::paper_model::rational::Rat;
+
+/// Strategy within symbol.
+pub type Owner = (String, String);
+
+/// Sequence number, and which of its orders.
+pub type Id = (u64, u8);
+
+pub const ORDER: u8 = 0;
+pub const STOP: u8 = 1;
+pub const TARGET: u8 = 2;
+pub const FLATTEN: u8 = 3;
+
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub multiplier: Rat,
+    pub tick: Rat,
+    pub lot: Rat,
+    pub half_spread: Rat,
+    pub slippage: Rat,
+    pub maker: Rat,
+    pub taker: Rat,
+    pub share: Rat,
+    pub min_size: Rat,
+    pub min_notional: Rat,
+    pub max_gap: Option<Rat>,
+    pub fills_from_bars: bool,
+    pub quotes_from_bars: bool,
+}
+
+#[derive(Clone, Debug)]
+pub enum Print {
+    Bar { open_ms: i64, length_ms: i64, open: Rat, high: Rat, low: Rat, close: Rat, volume: Option<Rat> },
+    Quote { ms: i64, bid: Rat, ask: Rat, bid_size: Option<Rat>, ask_size: Option<Rat> },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Entry,
+    Exit,
+    Stop,
+    Target,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    Forever,
+    OneRow,
+    OneDay,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Market,
+    Limit,
+    Stop,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Working {
+    pub id: Id,
+    pub owner: Owner,
+    pub buys: bool,
+    pub role: Role,
+    pub kind: Kind,
+    pub size: Rat,
+    pub filled: Rat,
+    pub price: Option<Rat>,
+    pub trigger: Option<Rat>,
+    pub hit: bool,
+    pub at_ms: i64,
+    pub lasts: Lasts,
+}
+
+impl Working {
+    pub fn leaves(&self) -> Rat {
+        let left = self.size.minus(&self.filled);
+        if left.is_positive() { left } else { Rat::zero() }
+    }
+
+    fn phase(&self) -> u8 {
+        match (self.role, self.kind) {
+            (Role::Entry, _) => 2,
+            (_, Kind::Market) => 1,
+            (_, Kind::Stop) if self.hit => 1,
+            (_, Kind::Stop) => 3,
+            (_, Kind::Limit) => 4,
+        }
+    }
+}
+
+/// What was bought or sold short in the present row.
+struct Fresh {
+    entry: u64,
+    owner: Owner,
+    price: Rat,
+    size: Rat,
+}
+
+/// One execution, for whoever follows more than positions and cash.
+pub struct Filled {
+    pub id: Id,
+    pub owner: Owner,
+    pub role: Role,
+    /// Whether nothing of the order had filled before.
+    pub is_first: bool,
+    /// Whether it reduced the position, and whether nothing of it is left.
+    pub closes: bool,
+    pub is_flat: bool,
+    /// Realised less the fee.
+    pub result: Rat,
+    /// The market's clock.
+    pub ms: i64,
+}
+
+#[derive(Default)]
+pub struct Model {
+    pub specs: BTreeMap<String, Spec>,
+    pub orders: Vec<Working>,
+    /// Signed size and signed cost.
+    pub held: BTreeMap<Owner, (Rat, Rat)>,
+    pub flows: Vec<Rat>,
+    pub deposits: Option<Rat>,
+    pub realised: Option<Rat>,
+    pub fees: Option<Rat>,
+    pub funding: Option<Rat>,
+    pub last: BTreeMap<String, Rat>,
+    pub quote: BTreeMap<String, (i64, Rat, Rat)>,
+    /// Of bars only: a quote is one instant.
+    fresh: Vec<Fresh>,
+    is_bar: bool,
+    known_ms: i64,
+    /// What is left for buys, and for sales.
+    budget: [Option<Rat>; 2],
+    /// How many exits the venue refused, and entries it took back.
+    pub refused: usize,
+    pub flattened: usize,
+    /// Symbols without entries until a person clears them.
+    pub halted: std::collections::BTreeSet<String>,
+    /// How many orders ended with their time.
+    pub expired: usize,
+    /// Every execution of the last row.
+    pub fills: Vec<Filled>,
+}
+
+fn add(to: &mut Option<Rat>, what: &Rat) {
+    *to = Some(to.take().unwrap_or_else(Rat::zero).plus(what));
+}
+
+fn day(ms: i64) -> i64 {
+    ms.div_euclid(86_400_000)
+}
+
+fn is_on(value: &Rat, step: &Rat) -> bool {
+    step.is_zero() || value.floor_to(step) == *value
+}
+
+/// Whether the venue takes a stop for an entry of this size.
+fn hosts(trigger: &Rat, size: &Rat, spec: &Spec) -> bool {
+    is_on(trigger, &spec.tick)
+        && is_on(size, &spec.lot)
+        && *size >= spec.min_size
+        && trigger.times(size).times(&spec.multiplier) >= spec.min_notional
+}
+
+fn mirrored(price: &Rat, buys: bool) -> Rat {
+    if buys { price.clone() } else { price.negated() }
+}
+
+impl Model {
+    pub fn deposit(&mut self, amount: &Rat) {
+        add(&mut self.deposits, amount);
+        self.flow(amount);
+    }
+
+    /// Cash is nothing but what flowed.
+    pub fn cash(&self) -> Rat {
+        self.flows.iter().fold(Rat::zero(), |sum, flow| sum.plus(flow))
+    }
+
+    fn flow(&mut self, amount: &Rat) {
+        // One running sum is as naive and does not slow down.
+        let sum = self.cash().plus(amount);
+        self.flows = vec![sum];
+    }
+
+    pub fn position(&self, owner: &Owner) -> Rat {
+        self.held.get(owner).map_or_else(Rat::zero, |(size, _)| size.clone())
+    }
+
+    pub fn mark(&self, symbol: &str, is_long: bool) -> Option<Rat> {
+        if self.specs[symbol].quotes_from_bars {
+            return self.last.get(symbol).cloned();
+        }
+        self.quote.get(symbol).map(|(_, bid, ask)| if is_long { bid.clone() } else { ask.clone() })
+    }
+
+    /// Size x mark x multiplier - cost over all positions.
+    pub fn unrealised(&self) -> Option<Rat> {
+        self.held.iter().try_fold(Rat::zero(), |sum, (owner, (size, cost))| {
+            let value =
+                size.times(&self.mark(&owner.0, size.is_positive())?).times(&self.specs[&owner.0].multiplier);
+            Some(sum.plus(&value).minus(cost))
+        })
+    }
+
+    /// Cash and what closing everything at the marks would bring.
+    pub fn equity(&self) -> Option<Rat> {
+        self.held.iter().try_fold(self.cash(), |sum, (owner, (size, _))| {
+            let mark = self.mark(&owner.0, size.is_positive())?;
+            Some(sum.plus(&size.times(&mark).times(&self.specs[&owner.0].multiplier)))
+        })
+    }
+
+    /// What is left to reduce on this side.
+    pub fn capacity(&self, owner: &Owner, buys: bool) -> Rat {
+        let size = self.position(owner);
+        if size.is_zero() || size.is_negative() != buys {
+            return Rat::zero();
+        }
+        let exits =
+            self.orders.iter().filter(|o| o.role == Role::Exit && o.owner == *owner && o.buys == buys);
+        let left = exits.fold(size.abs(), |left, order| left.minus(&order.leaves()));
+        if left.is_positive() { left } else { Rat::zero() }
+    }
+
+    /// Whether the owner holds a position that this side reduces.
+    pub fn holds_against(&self, owner: &Owner, buys: bool) -> bool {
+        let size = self.position(owner);
+        !size.is_zero() && size.is_negative() == buys
+    }
+
+    /// Limit orders of the one agent that an order would trade with: up to its limit, at the market up to the worst
+    /// entry, of a stop from its trigger up to that. Everything opposite where the market is unknown.
+    pub fn crossed(
+        &self,
+        symbol: &str,
+        buys: bool,
+        kind: Kind,
+        own: Option<&Rat>,
+        slip: &Rat,
+    ) -> Vec<Working> {
+        // Sales are looked at in a mirror: prices below 0, and higher is worse for everybody.
+        let seen = |price: &Rat| mirrored(price, buys);
+        let near = if self.specs[symbol].quotes_from_bars {
+            let half = &self.specs[symbol].half_spread;
+            let half = if buys { half.clone() } else { half.negated() };
+            self.last.get(symbol).map(|last| last.times(&Rat::one().plus(&half)))
+        } else {
+            self.quote.get(symbol).map(|(_, bid, ask)| if buys { ask.clone() } else { bid.clone() })
+        };
+        let own = own.map(seen);
+        let near = near.as_ref().map(seen);
+        let worse = |price: Rat| price.plus(&price.abs().times(slip));
+        let (least, most) = match kind {
+            Kind::Limit => (None, own),
+            Kind::Market => (None, near.map(worse)),
+            Kind::Stop => {
+                let start = own.clone().zip(near).map(|(own, near)| if own > near { own } else { near });
+                (own, start.map(worse))
+            }
+        };
+        let is_met = |order: &&Working| {
+            let price = order.price.as_ref().map(seen);
+            order.owner.0 == symbol
+                && order.buys != buys
+                && order.kind == Kind::Limit
+                && price.is_some_and(|price| {
+                    least.as_ref().is_none_or(|least| price >= *least)
+                        && most.as_ref().is_none_or(|most| price <= *most)
+                })
+        };
+        self.orders.iter().filter(is_met).cloned().collect()
+    }
+
+    /// An accepted order; an entry brings its stop, and perhaps a target.
+    pub fn place(&mut self, order: Working, stop: Option<Rat>, target: Option<Rat>) {
+        if let Some(price) = target {
+            self.orders.push(Working {
+                id: (order.id.0, TARGET),
+                buys: !order.buys,
+                role: Role::Target,
+                kind: Kind::Limit,
+                size: Rat::zero(),
+                price: Some(price),
+                trigger: None,
+                lasts: Lasts::Forever,
+                ..order.clone()
+            });
+        }
+        if let Some(trigger) = stop {
+            self.orders.push(Working {
+                id: (order.id.0, STOP),
+                buys: !order.buys,
+                role: Role::Stop,
+                kind: Kind::Stop,
+                size: Rat::zero(),
+                price: None,
+                trigger: Some(trigger),
+                lasts: Lasts::Forever,
+                ..order.clone()
+            });
+        }
+        self.orders.push(order);
+        self.orders.sort_by_key(|order| order.id);
+    }
+
+    pub fn find(&self, id: Id) -> Option<&Working> {
+        self.orders.iter().find(|order| order.id == id)
+    }
+
+    fn change(&mut self, id: Id) -> Option<&mut Working> {
+        self.orders.iter_mut().find(|order| order.id == id)
+    }
+
+    fn drop_order(&mut self, id: Id) {
+        self.orders.retain(|order| order.id != id);
+    }
+
+    pub fn cancel(&mut self, id: Id) {
+        self.drop_order(id);
+        self.tidy();
+    }
+
+    pub fn tighten(&mut self, id: Id, trigger: Rat) {
+        self.change(id).unwrap().trigger = Some(trigger);
+    }
+
+    /// A stop lives as long as it protects something or its entry may still fill.
+    fn tidy(&mut self) {
+        let open: Vec<u64> =
+            self.orders.iter().filter(|o| o.role == Role::Entry).map(|order| order.id.0).collect();
+        self.orders.retain(|o| o.role != Role::Stop || o.leaves().is_positive() || open.contains(&o.id.0));
+        let stops: BTreeMap<u64, Rat> =
+            self.orders.iter().filter(|o| o.role == Role::Stop).map(|o| (o.id.0, o.leaves())).collect();
+        // A target is for what its stop is for.
+        self.orders.retain(|o| o.role != Role::Target || stops.contains_key(&o.id.0));
+        for target in self.orders.iter_mut().filter(|o| o.role == Role::Target) {
+            target.size = target.filled.plus(&stops[&target.id.0]);
+        }
+    }
+
+    pub fn row(&mut self, symbol: &str, print: &Print) {
+        self.fills.clear();
+        let spec = self.specs[symbol].clone();
+        let (is_bar, start_ms) = match print {
+            Print::Bar { open_ms, .. } => (true, *open_ms),
+            Print::Quote { ms, .. } => (false, *ms),
+        };
+        self.known_ms = match print {
+            Print::Bar { open_ms, length_ms, .. } => open_ms + length_ms,
+            Print::Quote { ms, .. } => *ms,
+        };
+        if is_bar == spec.fills_from_bars {
+            self.fresh.clear();
+            self.is_bar = is_bar;
+            self.budget = match print {
+                Print::Bar { volume, .. } => {
+                    let share = volume.as_ref().map(|volume| volume.times(&spec.share));
+                    [share.clone(), share]
+                }
+                Print::Quote { bid_size, ask_size, .. } => [ask_size.clone(), bid_size.clone()],
+            };
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneDay && day(o.at_ms) < day(start_ms));
+            self.refuse_exits(symbol, start_ms, &spec);
+            self.look_for_gap(symbol, print, &spec);
+            for phase in 1..=4 {
+                let due: Vec<Id> = self
+                    .orders
+                    .iter()
+                    .filter(|o| o.owner.0 == symbol && o.at_ms <= start_ms && o.phase() == phase)
+                    .map(|order| order.id)
+                    .collect();
+                for id in due {
+                    let waits = phase == 2 && self.halted.contains(symbol);
+                    if !waits {
+                        self.meet(id, print, &spec);
+                    }
+                }
+            }
+            self.end(|o| o.owner.0 == symbol && o.lasts == Lasts::OneRow && o.at_ms <= start_ms);
+        }
+        match print {
+            Print::Bar { close, .. } => {
+                self.last.insert(symbol.to_owned(), close.clone());
+            }
+            Print::Quote { ms, bid, ask, .. } => {
+                self.quote.insert(symbol.to_owned(), (*ms, bid.clone(), ask.clone()));
+            }
+        }
+    }
+
+    /// Everybody in the symbol pays its share of what it holds.
+    pub fn fund(&mut self, symbol: &str, rate: &Rat) {
+        let held = self.held.clone();
+        for (owner, (size, _)) in held.iter().filter(|(owner, _)| owner.0 == symbol) {
+            let mark = self.mark(&owner.0, size.is_positive()).unwrap();
+            let value = size.times(&mark).times(&self.specs[symbol].multiplier);
+            let charge = value.times(rate).ceil_to(&Rat::of("0.00000001"));
+            self.flow(&charge.negated());
+            add(&mut self.funding, &charge);
+        }
+    }
+
+    fn end(&mut self, is_over: impl Fn(&Working) -> bool) {
+        let before = self.orders.len();
+        self.orders.retain(|order| !is_over(order));
+        self.expired += before - self.orders.len();
+        self.tidy();
+    }
+
+    /// Midnight by the gate's clock.
+    pub fn end_day(&mut self, now_ms: i64) {
+        self.end(|order| order.lasts == Lasts::OneDay && day(order.at_ms) != day(now_ms));
+    }
+
+    fn look_for_gap(&mut self, symbol: &str, print: &Print, spec: &Spec) {
+        let Some(max) = &spec.max_gap else { return };
+        let is_far = |old: &Rat, new: &Rat| new.over(old).minus(&Rat::one()).abs() > *max;
+        let is_gap = match print {
+            Print::Bar { open, .. } => self.last.get(symbol).is_some_and(|last| is_far(last, open)),
+            Print::Quote { bid, ask, .. } => self
+                .quote
+                .get(symbol)
+                .is_some_and(|(_, old_bid, old_ask)| is_far(old_bid, bid) || is_far(old_ask, ask)),
+        };
+        if is_gap {
+            self.halted.insert(symbol.to_owned());
+        }
+    }
+
+    fn meet(&mut self, id: Id, print: &Print, spec: &Spec) {
+        let Some(order) = self.find(id).filter(|order| order.leaves().is_positive()).cloned() else { return };
+        let Some((price, is_maker)) = self.price(&order, print, spec) else { return };
+        if order.kind == Kind::Stop && !order.hit {
+            self.change(id).unwrap().hit = true;
+            if order.role == Role::Stop {
+                // The trade is over: no more of it is opened.
+                self.drop_order((id.0, ORDER));
+                self.drop_order((id.0, TARGET));
+            }
+        }
+        while let Some(order) = self.find(id).cloned() {
+            let size = self.fillable(&order, spec);
+            if !size.is_positive() {
+                break;
+            }
+            self.fill(&order, &size, &price, is_maker, spec);
+        }
+    }
+
+    fn price(&self, order: &Working, print: &Print, spec: &Spec) -> Option<(Rat, bool)> {
+        // Everything is thought as a purchase; for sales prices are mirrored at 0.
+        let sign = |price: &Rat| mirrored(price, order.buys);
+        let slip = |price: &Rat, by: &Rat| price.plus(&price.abs().times(by));
+        let step = if spec.tick.is_zero() { Rat::of("0.00000001") } else { spec.tick.clone() };
+        let taker = |price: Rat| Some((sign(&price.ceil_to(&step)), false));
+        // First price, dearest and cheapest of the row.
+        let (first, dearest, cheapest) = match (print, order.buys) {
+            (Print::Bar { open, high, low, .. }, true) => (sign(open), sign(high), sign(low)),
+            (Print::Bar { open, high, low, .. }, false) => (sign(open), sign(low), sign(high)),
+            (Print::Quote { ask, .. }, true) => (sign(ask), sign(ask), sign(ask)),
+            (Print::Quote { bid, .. }, false) => (sign(bid), sign(bid), sign(bid)),
+        };
+        let is_bar = matches!(print, Print::Bar { .. });
+        match order.kind {
+            Kind::Stop if !order.hit => {
+                let trigger = sign(order.trigger.as_ref().unwrap());
+                // What the row itself opened was opened at its price, not at the open before.
+                let fresh = self.fresh.iter().filter(|f| order.role == Role::Stop && f.entry == order.id.0);
+                let first = fresh.fold(first, |first, fresh| first.max(mirrored(&fresh.price, order.buys)));
+                if first >= trigger {
+                    taker(slip(&first, &spec.slippage))
+                } else if dearest >= trigger {
+                    taker(slip(&trigger, &spec.slippage))
+                } else {
+                    None
+                }
+            }
+            Kind::Market | Kind::Stop => {
+                let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
+                taker(slip(&near, &spec.slippage))
+            }
+            Kind::Limit => {
+                let limit = sign(order.price.as_ref().unwrap());
+                let rested = self.quote.get(&order.owner.0).is_some_and(|(ms, _, _)| *ms > order.at_ms);
+                if first <= limit && !is_bar && rested {
+                    Some((sign(&limit), true))
+                } else if first <= limit {
+                    let near = if is_bar { slip(&first, &spec.half_spread) } else { first };
+                    let near = if is_bar { slip(&near, &spec.slippage) } else { near };
+                    Some((sign(&near.ceil_to(&step).min(limit)), false))
+                } else if is_bar && cheapest < limit {
+                    Some((sign(&limit), true))
+                } else {
+                    None
+                }
+            }
+        }
+    }
+
+    fn fillable(&self, order: &Working, spec: &Spec) -> Rat {
+        let size = self.position(&order.owner);
+        let closes = !size.is_zero() && size.is_negative() == order.buys;
+        let mut want = match (closes, order.role) {
+            (true, Role::Exit) => {
+                // What the row itself opened cannot have been there for an exit to reduce.
+                let fresh = self.fresh.iter().filter(|fresh| fresh.owner == order.owner);
+                let old = fresh.fold(size.abs(), |old, fresh| old.minus(&fresh.size));
+                order.leaves().min(old)
+            }
+            (true, Role::Target) => {
+                let fresh = |own: bool| {
+                    self.fresh
+                        .iter()
+                        .filter(move |f| f.owner == order.owner && (!own || f.entry == order.id.0))
+                };
+                let old = fresh(false).fold(size.abs(), |old, fresh| old.minus(&fresh.size));
+                fresh(true).fold(order.leaves(), |left, fresh| left.minus(&fresh.size)).min(old)
+            }
+            (true, _) => order.leaves().min(size.abs()),
+            (false, Role::Entry) => order.leaves(),
+            (false, _) => Rat::zero(),
+        };
+        if let Some(budget) = &self.budget[usize::from(!order.buys)]
+            && *budget < want
+        {
+            want = if spec.lot.is_zero() { budget.clone() } else { budget.floor_to(&spec.lot) };
+        }
+        want
+    }
+
+    fn fill(&mut self, order: &Working, size: &Rat, price: &Rat, is_maker: bool, spec: &Spec) {
+        let cents = Rat::of("0.00000001");
+        let notional = price.times(size).times(&spec.multiplier);
+        let rate = if is_maker { &spec.maker } else { &spec.taker };
+        let fee = notional.times(rate).ceil_to(&cents);
+        let flow = if order.buys { notional.negated() } else { notional };
+        self.flow(&flow.minus(&fee));
+        add(&mut self.fees, &fee);
+        let (old, cost) = self.held.get(&order.owner).cloned().unwrap_or_else(|| (Rat::zero(), Rat::zero()));
+        let new = if order.buys { old.plus(size) } else { old.minus(size) };
+        let closes = !old.is_zero() && old.is_negative() == order.buys;
+        assert!(!closes || new.is_zero() || new.is_negative() == old.is_negative(), "the model flipped");
+        let mut new_cost = cost.minus(&flow);
+        let mut result = fee.negated();
+        if closes {
+            let share = cost.times(size).over(&old.abs()).half_even_to(&cents);
+            let share = if new.is_zero() { cost.clone() } else { share };
+            add(&mut self.realised, &flow.minus(&share));
+            result = result.plus(&flow.minus(&share));
+            new_cost = cost.minus(&share);
+        }
+        self.fills.push(Filled {
+            id: order.id,
+            owner: order.owner.clone(),
+            role: order.role,
+            is_first: order.filled.is_zero(),
+            closes,
+            is_flat: new.is_zero(),
+            result,
+            ms: self.known_ms,
+        });
+        if new.is_zero() {
+            self.held.remove(&order.owner);
+        } else {
+            self.held.insert(order.owner.clone(), (new.clone(), new_cost));
+        }
+        let is_bar = self.is_bar;
+        for (side, budget) in self.budget.iter_mut().enumerate() {
+            if let Some(budget) = budget.as_mut().filter(|_| is_bar || side == usize::from(!order.buys)) {
+                *budget = budget.minus(size);
+            }
+        }
+        let own = self.change(order.id).unwrap();
+        own.filled = own.filled.plus(size);
+        let is_done = own.leaves().is_zero();
+        for fresh in self.fresh.iter_mut().filter(|f| order.role == Role::Stop && f.entry == order.id.0) {
+            // What its own stop sold again is gone.
+            fresh.size = fresh.size.minus(&size.clone().min(fresh.size.clone()));
+        }
+        if !closes {
+            let (entry, owner) = (order.id.0, order.owner.clone());
+            if self.is_bar {
+                self.fresh.push(Fresh { entry, owner, price: price.clone(), size: size.clone() });
+            }
+            let stop = self.find((entry, STOP)).unwrap();
+            if !stop.leaves().is_positive() && !hosts(stop.trigger.as_ref().unwrap(), &order.size, spec) {
+                self.flatten(order, size);
+                return;
+            }
+            let stop = self.change((entry, STOP)).unwrap();
+            stop.size = stop.size.plus(size);
+            if let Some(target) = self.find((entry, TARGET)).cloned()
+                && !target.leaves().is_positive()
+                && !is_on(target.price.as_ref().unwrap(), &spec.tick)
+            {
+                self.drop_order(target.id);
+            }
+        }
+        if order.role == Role::Target {
+            // The trade is over, and its stop is not needed for what is sold.
+            self.drop_order((order.id.0, ORDER));
+            let stop = self.change((order.id.0, STOP)).unwrap();
+            stop.size = stop.size.minus(&size.clone().min(stop.leaves()));
+        }
+        if is_done {
+            self.drop_order(order.id);
+        }
+        if closes {
+            self.follow(&order.owner, &new);
+        }
+        self.tidy();
+    }
+
+    /// Without its stop an entry is over, and what it opened is sold again at the market.
+    fn flatten(&mut self, entry: &Working, size: &Rat) {
+        self.drop_order((entry.id.0, STOP));
+        self.drop_order((entry.id.0, TARGET));
+        self.drop_order(entry.id);
+        self.flattened += 1;
+        let exit = Working {
+            id: (entry.id.0, FLATTEN),
+            buys: !entry.buys,
+            role: Role::Exit,
+            kind: Kind::Market,
+            size: size.clone(),
+            filled: Rat::zero(),
+            price: None,
+            trigger: None,
+            hit: false,
+            at_ms: self.known_ms,
+            lasts: Lasts::Forever,
+            ..entry.clone()
+        };
+        self.place(exit, None, None);
+    }
+
+    /// The venue has its own look at what it is asked to work on.
+    fn refuse_exits(&mut self, symbol: &str, start_ms: i64, spec: &Spec) {
+        let held = self.held.clone();
+        let before = self.orders.len();
+        self.orders.retain(|o| {
+            let is_new = o.filled.is_zero() && !o.hit && o.at_ms <= start_ms && o.id.1 == ORDER;
+            if o.owner.0 != symbol || o.role != Role::Exit || !is_new {
+                return true;
+            }
+            let own = o.price.as_ref().or(o.trigger.as_ref());
+            let all = held.get(&o.owner).is_none_or(|(size, _)| o.size >= size.abs());
+            own.is_none_or(|price| is_on(price, &spec.tick)) && (all || is_on(&o.size, &spec.lot))
+        });
+        self.refused += before - self.orders.len();
+    }
+
+    /// Stops protect what there is, the oldest give way first; exits end with the position.
+    fn follow(&mut self, owner: &Owner, size: &Rat) {
+        let mut stops: Vec<&mut Working> = self
+            .orders
+            .iter_mut()
+            .filter(|o| o.role == Role::Stop && o.owner == *owner && o.buys == size.is_negative())
+            .collect();
+        let protected = stops.iter().fold(Rat::zero(), |sum, stop| sum.plus(&stop.leaves()));
+        let mut excess = protected.minus(&size.abs());
+        for stop in &mut stops {
+            let cut = stop.leaves().min(excess.clone());
+            if cut.is_positive() {
+                stop.size = stop.size.minus(&cut);
+                excess = excess.minus(&cut);
+            }
+        }
+        if size.is_zero() {
+            for stop in self.orders.iter_mut().filter(|o| o.role == Role::Stop && o.owner == *owner) {
+                stop.size = stop.filled.clone();
+            }
+            self.orders.retain(|o| o.role != Role::Exit || o.owner != *owner);
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! Approval by SSH signatures: the format, the list of signers, and files moved in git.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+use spoolgate_gate::proposals::{Approver, Change as Step};
+use spoolgate_wire::code::Code;
+use spoolgate_wire::sshsig::{Signed, Signers};
+use spoolgate_wire::time::Time;
+
+use super::gate::{Gate, acknowledged, activate, code, ledger, own_rule};
+
+fn fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/sshsig").join(name);
+    fs::read_to_string(path).unwrap()
+}
+
+fn now() -> Time {
+    Time::parse("2026-03-02T12:00:00Z").unwrap()
+}
+
+/// Verifies the fixture's signature `file` over `message` under a list that says `line` of its key.
+fn verify(line: &str, message: &str, file: &str) -> Result<Signed, String> {
+    let key = fixture("key.pub");
+    let line = line.replace("KEY", key.trim_end());
+    let signers = Signers::read(&line).map_err(|error| error.to_string())?;
+    signers.verify(message.as_bytes(), &fixture(file), now()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn signatures_made_by_ssh_keygen() {
+    let message = fixture("file.yaml");
+    let signed = verify("# who\n\na@x KEY\n", &message, "file.sig").unwrap();
+    assert_eq!(signed.identity, "a@x");
+    assert!(fixture("fingerprint.txt").contains(&signed.key), "{}", signed.key);
+    for (line, good) in [
+        ("a KEY", true),
+        ("a,*@x namespaces=\"git,spoolgate\" KEY", true),
+        ("a namespaces=\"spool*\" KEY", true),
+        ("a namespaces=\"spool?\" KEY", false),
+        ("a namespaces=\"git\" KEY", false),
+        ("a namespaces=\"*,!spoolgate\" KEY", false),
+        ("a namespaces=\"!spool*,spoolgate\" KEY", false),
+        ("a namespaces=\"!git,*\" KEY", true),
+        ("a namespaces=\"git\",namespaces=\"spoolgate\" KEY", false),
+        ("a valid-before=20260302,Valid-Before=20270302 KEY", false),
+        ("a valid-after=\"20260302\",valid-before=20260303 KEY", true),
+        ("a valid-after=\"202603021200Z\" KEY", true),
+        ("a valid-after=\"20260302120001\" KEY", false),
+        ("a valid-before=\"20260302\" KEY", false),
+        ("a valid-before=20260302 KEY\nb KEY", true),
+        ("a cert-authority KEY", false),
+        ("a no-such-option KEY", false),
+        ("a valid-after=2026 KEY", false),
+        ("a valid-after=20261302 KEY", false),
+        ("# a KEY", false),
+        ("a", false),
+        ("a ssh-ed25519", false),
+        ("a ssh-rsa AAAA\nb KEY", false),
+        ("a namespaces=\"spoolgate KEY", false),
+    ] {
+        assert_eq!(verify(line, &message, "file.sig").is_ok(), good, "{line}");
+    }
+    assert!(verify("a KEY", &message, "sha256.sig").is_ok());
+    for (message, file, why) in [
+        (message.replace("p-1", "p-2"), "file.sig", "not one over this file"),
+        (message.clone() + "\n", "file.sig", "not one over this file"),
+        (message.clone(), "other-namespace.sig", "-n spoolgate"),
+        (message.clone(), "rsa.sig", "Ed25519"),
+        (message, "key.pub", "no SSH signature"),
+    ] {
+        let told = verify("a KEY", &message, file).unwrap_err();
+        assert!(told.contains(why), "{file}: {told}");
+    }
+}
+
+/// Every byte of a signature counts.
+#[test]
+fn a_damaged_signature_counts_for_nothing() {
+    let message = fixture("file.yaml");
+    let armored = fixture("file.sig");
+    let list = Signers::read(&format!("a {}", fixture("key.pub").trim_end())).unwrap();
+    for at in 0..armored.len() {
+        for byte in [b'A', b'/', b'\n', b'-', b'='] {
+            let mut bytes = armored.clone().into_bytes();
+            if bytes[at] == byte || bytes[at] == b'\n' && byte == b'\n' {
+                continue;
+            }
+            bytes[at] = byte;
+            let text = String::from_utf8(bytes).unwrap();
+            let same = |text: &str| text.split_ascii_whitespace().collect::<String>();
+            if same(&text) != same(&armored) {
+                assert!(list.verify(message.as_bytes(), &text, now()).is_err(), "{at} {byte}");
+            }
+        }
+    }
+    for end in 0..armored.len() - 1 {
+        assert!(list.verify(message.as_bytes(), &armored[..end], now()).is_err(), "{end}");
+    }
+}
+
+/// A key made by the real ssh-keygen; none where there is none.
+fn key(folder: &Path, name: &str) -> Option<String> {
+    let path = folder.join(name);
+    let made = Command::new("ssh-keygen")
+        .args(["-q", "-t", "ed25519", "-N", "", "-C", name, "-f"])
+        .arg(&path)
+        .stdin(Stdio::null())
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: no ssh-keygen");
+        return None;
+    }
+    Some(fs::read_to_string(path.with_extension("pub")).unwrap())
+}
+
+fn sign(folder: &Path, name: &str, file: &Path) {
+    let status = Command::new("ssh-keygen")
+        .args(["-q", "-Y", "sign", "-n", "spoolgate", "-f"])
+        .arg(folder.join(name))
+        .arg(file)
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn a_file_moved_in_git_counts_with_a_signature_and_once() {
+    let keys = tempfile::tempdir().unwrap();
+    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else { return };
+    let gate = Gate::new();
+    let mut home = gate.open();
+    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let heard = told.clone();
+    home.tell_events(Box::new(move |event| heard.lock().unwrap().push(event.note.clone())));
+    let mut rule = own_rule("all", "5");
+    rule["applies_to"] = json!({"action": "order.submit"});
+    let (id, _) = acknowledged(&gate.propose(&mut home, &activate(rule)));
+    let pending = gate.read(&format!("proposals/pending/{id}.yaml"));
+    let approved = gate.path(&format!("proposals/approved/{id}.yaml"));
+    let signature = gate.path(&format!("proposals/approved/{id}.yaml.sig"));
+    fs::rename(gate.path(&format!("proposals/pending/{id}.yaml")), &approved).unwrap();
+    let says = |gate: &Gate, home: &mut spoolgate_home::Home, why: &str| {
+        told.lock().unwrap().clear();
+        gate.settle(home);
+        gate.settle(home);
+        let notes: Vec<String> =
+            told.lock().unwrap().iter().filter(|note| note.contains("count")).cloned().collect();
+        assert!(notes.len() == 1 && notes[0].contains(why), "{why}: {notes:?}");
+        assert!(home.rulebook().ruleset.rules.is_empty(), "{why}");
+    };
+    says(&gate, &mut home, "no rules/approvers");
+    fs::rename(&approved, gate.path("aside")).unwrap();
+    std::os::unix::fs::symlink(gate.path("aside"), &approved).unwrap();
+    says(&gate, &mut home, "no plain file");
+    fs::remove_file(&approved).unwrap();
+    fs::write(&approved, vec![b'a'; 200 * 1024]).unwrap();
+    home.finish("done").unwrap();
+    drop(home);
+    let mut home = gate.open();
+    let heard = told.clone();
+    home.tell_events(Box::new(move |event| heard.lock().unwrap().push(event.note.clone())));
+    says(&gate, &mut home, "no plain file");
+    fs::rename(gate.path("aside"), &approved).unwrap();
+    fs::write(gate.path("rules/approvers"), format!("alice@example.com {alice}")).unwrap();
+    says(&gate, &mut home, "is not there");
+    sign(keys.path(), "mallory", &approved);
+    says(&gate, &mut home, "not among the signers");
+    fs::remove_file(&signature).unwrap();
+    sign(keys.path(), "alice", &approved);
+    fs::write(&approved, pending.replace("order.size", "order.price")).unwrap();
+    says(&gate, &mut home, "not the pending file");
+    // By command alone it is not approved any more.
+    fs::write(&approved, &pending).unwrap();
+    let sha256 = spoolgate_wire::signing::sha256_hex(pending.as_bytes());
+    fs::rename(&signature, gate.path("aside")).unwrap();
+    let by_command = gate.owner_asks(&mut home, "proposal.approve", &json!({"id": id, "sha256": sha256}));
+    assert_eq!(code(&by_command), Some(Code::NotPermitted));
+    fs::rename(gate.path("aside"), &signature).unwrap();
+    gate.settle(&mut home);
+    gate.settle(&mut home);
+    assert!(home.rulebook().ruleset.rules.len() == 1, "{:?}", told.lock().unwrap());
+    home.finish("done").unwrap();
+    drop(home);
+    let mut home = gate.open();
+    gate.settle(&mut home);
+    let applied: Vec<Step> = ledger(&gate)
+        .0
+        .into_iter()
+        .map(|(_, step)| step)
+        .filter(|step| matches!(step, Step::Applied { .. }))
+        .collect();
+    let [Step::Applied { by: Approver::Signature { identity, key }, file_sha256, .. }] = &applied[..] else {
+        panic!("{applied:?}")
+    };
+    assert_eq!(identity, "alice@example.com");
+    assert!(key.starts_with("SHA256:"));
+    assert_eq!(file_sha256.as_ref(), Some(&sha256));
+    assert!(
+        gate.read(&format!("proposals/applied/{id}.yaml"))
+            .contains("decided_by: alice@example.com with SHA256:")
+    );
+}
+
+fn git(repo: &Path, args: &[&str]) {
+    let done = Command::new("git")
+        .current_dir(repo)
+        .args(["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"])
+        .args(args)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{args:?}: {}", crate::kit::show(&done));
+}
+
+/// The example's script in a scratch repository.
+#[test]
+fn the_script_of_the_example_fails_what_loosens_unsigned() {
+    let keys = tempfile::tempdir().unwrap();
+    let (Some(alice), Some(_)) = (key(keys.path(), "alice"), key(keys.path(), "mallory")) else { return };
+    if !Command::new("git").arg("--version").output().is_ok_and(|done| done.status.success()) {
+        println!("skipped: no git");
+        return;
+    }
+    let repo = tempfile::tempdir().unwrap();
+    let repo = repo.path();
+    let project = Path::new(env!("CARGO_MANIFEST_DIR"));
+    super::gate::copy_tree(&project.join("rules"), &repo.join("rules"));
+    fs::create_dir_all(repo.join("rules/active")).unwrap();
+    let cap = repo.join("rules/active/cap.yaml");
+    let rule = |value: &str| own_rule("cap", value).to_string();
+    fs::write(&cap, rule("5")).unwrap();
+    fs::write(repo.join("rules/approvers"), format!("alice@example.com {alice}")).unwrap();
+    git(repo, &["init", "-q", "-b", "main"]);
+    git(repo, &["add", "."]);
+    git(repo, &["commit", "-q", "-m", "base"]);
+    let script = project.join("examples/proposals/check-rules.sh");
+    let run = |args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.arg(&script).args(args).current_dir(repo).env("SPOOLGATE", crate::kit::PROGRAM);
+        command.output().unwrap()
+    };
+    let check = || {
+        let done = run(&["main", "HEAD"]);
+        (done.status.code().unwrap(), crate::kit::show(&done))
+    };
+    let branch = |name: &str, path: &Path, text: &str| {
+        git(repo, &["checkout", "-q", "-B", name, "main"]);
+        fs::write(path, text).unwrap();
+        git(repo, &["add", "."]);
+        git(repo, &["commit", "-q", "-m", name]);
+    };
+    let approve = |who: &str| {
+        let statement = run(&["--print", "main"]).stdout;
+        let file = keys.path().join("change.txt");
+        let _ = fs::remove_file(keys.path().join("change.txt.sig"));
+        fs::write(&file, &statement).unwrap();
+        sign(keys.path(), who, &file);
+        let name = format!("proposals/approvals/{}.sig", spoolgate_wire::signing::sha256_hex(&statement));
+        fs::create_dir_all(repo.join("proposals/approvals")).unwrap();
+        fs::copy(keys.path().join("change.txt.sig"), repo.join(name)).unwrap();
+        git(repo, &["add", "."]);
+        git(repo, &["commit", "-q", "-m", "approval"]);
+    };
+    assert_eq!(check().0, 0);
+    branch("tighten", &cap, &rule("4"));
+    let (code, told) = check();
+    assert_eq!(code, 0, "{told}");
+    branch("loosen", &cap, &rule("6"));
+    let (code, told) = check();
+    assert!(code == 1 && told.contains("loosening"), "{told}");
+    approve("alice");
+    let (code, told) = check();
+    assert!(code == 0 && told.contains("alice@example.com"), "{told}");
+    fs::write(&cap, rule("7")).unwrap();
+    git(repo, &["commit", "-q", "-a", "-m", "one more"]);
+    assert_eq!(check().0, 1, "changed after it was signed");
+    branch("stranger", &cap, &rule("6"));
+    approve("mallory");
+    let (code, told) = check();
+    assert!(code == 1 && told.contains("not among the signers"), "{told}");
+    // Who brings an approver along, or touches what no proof is about, needs one too.
+    let mallory = fs::read_to_string(keys.path().join("mallory.pub")).unwrap();
+    branch("own-approver", &repo.join("rules/approvers"), &format!("m@example.com {mallory}"));
+    approve("mallory");
+    assert_eq!(check().0, 1);
+    let safety = fs::read_to_string(repo.join("rules/safety.yaml")).unwrap() + "\n# more\n";
+    branch("safety", &repo.join("rules/safety.yaml"), &safety);
+    assert_eq!(check().0, 1);
+    branch("broken", &cap, "id: [");
+    assert_eq!(check().0, 2);
+}

@@ -1,0 +1,611 @@
+//! `rules fields`, `lint`, `test` and `explain`, and `handle --dry-run`, as processes: what they say of good files and
+//! bad ones, their exit codes, and that they leave nothing behind.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::kit::{Scratch, command, show, spoolgate, succeed};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder of rules that is no home.
+struct Checkout(TempDir);
+
+impl Checkout {
+    fn new(files: &[(&str, &str)]) -> Checkout {
+        let checkout = Checkout(TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
+        fs::create_dir_all(checkout.0.path().join("rules/core")).unwrap();
+        files.iter().for_each(|(path, text)| checkout.write(path, text));
+        checkout
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.path().join("rules").join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    /// Runs `rules <what> <this folder>` and more.
+    fn run(&self, what: &str, more: &[&str]) -> Output {
+        let dir = self.0.path().to_str().unwrap();
+        let mut args = vec!["rules", what, dir];
+        args.extend(more);
+        // The home is none: these need no ledger.
+        spoolgate(Path::new("/nonexistent"), &args)
+    }
+}
+
+fn rule(id: &str, then: &str, when: &str) -> String {
+    format!(
+        "id: {id}\nstatus: active\napplies_to: {{action: order.submit}}\nwhen:\n{when}then: {then}\nmessage: no\n"
+    )
+}
+
+fn out(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+fn err(done: &Output) -> String {
+    String::from_utf8_lossy(&done.stderr).into_owned()
+}
+
+#[track_caller]
+fn ends(done: &Output, exit: i32) {
+    assert_eq!(done.status.code(), Some(exit), "{}", show(done));
+}
+
+#[test]
+fn fields_are_listed_by_action() {
+    let home = Path::new("/nonexistent");
+    let all = succeed(home, &["rules", "fields"]);
+    let of_orders = succeed(home, &["rules", "fields", "--action", "order.submit"]);
+    for field in ["order.size", "market.funding_rate_zscore", "time.of_day", "history.count"] {
+        assert!(of_orders.lines().any(|line| line.starts_with(field)), "{field}\n{of_orders}");
+    }
+    assert!(all.contains("council.change_type") && !of_orders.contains("council.change_type"));
+    let json = succeed(home, &["--format", "json", "rules", "fields", "--action", "order.submit"]);
+    let side: Value = json
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .find(|field| field["field"] == "order.side")
+        .unwrap();
+    assert_eq!(
+        (&side["kind"], &side["one_of"][1], &side["missing"]),
+        (&"word".into(), &"sell".into(), &"never".into())
+    );
+    let done = spoolgate(home, &["rules", "fields", "--action", "order.cancel"]);
+    ends(&done, 2);
+    assert!(err(&done).contains("rules do not apply to `order.cancel`"), "{}", err(&done));
+}
+
+#[test]
+fn the_rules_of_this_project_are_without_fault() {
+    let root = env!("CARGO_MANIFEST_DIR");
+    let done = spoolgate(Path::new(root), &["rules", "lint", "--strict"]);
+    ends(&done, 0);
+    assert_eq!(out(&done), "");
+    let done = spoolgate(Path::new(root), &["rules", "test", "--coverage", "100"]);
+    ends(&done, 0);
+    assert!(out(&done).contains("0 failed; 100 % covered"), "{}", out(&done));
+}
+
+#[test]
+fn every_fault_is_said_with_its_line() {
+    let checkout = Checkout::new(&[
+        (
+            "core/two.yaml",
+            &rule(
+                "two",
+                "reject",
+                "  - {field: order.siez, op: gt, value: 5}\n  - {field: order.side, op: eq, value: long}\n  - {field: order.size, op: gt, value: 1}\n",
+            ),
+        ),
+        ("core/key.yaml", "id: key\nstatus: active\nwhat: 1\n"),
+        ("core/other.yaml", &rule("another", "reject", "  - {field: order.size, op: gt, value: 5}\n")),
+        ("active/two.yaml", &rule("two", "reject", "  - {field: order.size, op: gt, value: 7}\n")),
+        ("core/lost.yaml", &rule("lost", "reject", "  - {field: order.symbol, op: in, value: nowhere}\n")),
+        (
+            "sets/bad.yaml",
+            "name: bad\nkind: host\nentries:\n  - {value: a.example, provenance: user_established}\n  - {value: not a host, provenance: seen}\n  - {value: A.example, provenance: approved}\n",
+        ),
+        ("core/readme.txt", "hello"),
+    ]);
+    let done = checkout.run("lint", &[]);
+    ends(&done, 2);
+    let told = out(&done);
+    for (place, what) in [
+        ("core/two.yaml:5:", "order.siez"),
+        ("core/two.yaml:6:", "`long` is none of"),
+        ("core/key.yaml:3:", "unknown field `what`"),
+        ("core/other.yaml:1:", "says it is `another`"),
+        ("core/two.yaml:1:", "is in `rules/active/two.yaml` too"),
+        ("core/lost.yaml:5:", "there is no rules/sets/nowhere.yaml"),
+        ("sets/bad.yaml:5:", "`not a host`"),
+        ("sets/bad.yaml:6:", "`A.example` stands twice"),
+        ("core/readme.txt:", "end in .yaml"),
+    ] {
+        assert!(
+            told.lines().any(|line| line.contains(place) && line.contains(what)),
+            "no {place} {what} in\n{told}"
+        );
+    }
+    assert!(err(&done).contains("9 faults"), "{}", err(&done));
+    let json = checkout.run("lint", &["--format", "json"]);
+    let first: Value = serde_json::from_str(out(&json).lines().next().unwrap()).unwrap();
+    assert_eq!(first["kind"], "fault");
+    // Nothing is tried over rules that cannot be read, and the first fault is named.
+    let done = checkout.run("test", &[]);
+    ends(&done, 2);
+    assert!(err(&done).contains(".yaml"), "{}", err(&done));
+}
+
+#[test]
+fn what_is_no_folder_of_rules_is_refused() {
+    let empty = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let dir = empty.path().to_str().unwrap();
+    for what in ["lint", "test"] {
+        for dir in [dir, "/nonexistent"] {
+            let done = spoolgate(empty.path(), &["rules", what, dir]);
+            ends(&done, 2);
+            assert!(err(&done).contains("holds no folder `rules`"), "{}", err(&done));
+        }
+    }
+}
+
+/// One warning each, and the exit code that asks for them.
+#[test]
+fn what_means_nothing_is_said() {
+    let size = |op: &str, value: &str| format!("  - {{field: order.size, op: {op}, value: {value}}}\n");
+    let cases: &[(&str, Vec<(&str, String)>)] = &[
+        ("never_acts", vec![("a", rule("a", "reject", &(size("gt", "5") + &size("lt", "3"))))]),
+        (
+            "never_acts",
+            vec![(
+                "a",
+                rule(
+                    "a",
+                    "reject",
+                    "  - {field: time.weekday, op: not_in, value: [mon, tue, wed, thu, fri, sat, sun]}\n",
+                ),
+            )],
+        ),
+        (
+            "only_unknown",
+            vec![(
+                "a",
+                rule(
+                    "a",
+                    "reject",
+                    "  - {field: market.price, op: gt, value: 5}\n  - {field: market.price, op: lt, value: 3}\n",
+                ),
+            )],
+        ),
+        ("says_nothing", vec![("a", rule("a", "reject", &(size("gt", "5") + &size("gt", "3"))))]),
+        (
+            "refuses_all",
+            vec![("a", rule("a", "reject", "  - {field: order.side, op: in, value: [buy, sell]}\n"))],
+        ),
+        (
+            "shadowed",
+            vec![("a", rule("a", "reject", &size("gt", "3"))), ("b", rule("b", "hold", &size("gt", "5")))],
+        ),
+        (
+            "contradict",
+            vec![("a", rule("a", "reject", &size("gt", "3"))), ("b", rule("b", "hold", &size("lte", "3")))],
+        ),
+        (
+            "message",
+            vec![(
+                "a",
+                rule("a", "reject", &size("gt", "3")).replace("message: no", "message: \"{order.siez}\""),
+            )],
+        ),
+        (
+            "message",
+            vec![(
+                "a",
+                rule("a", "reject", &size("gt", "3")).replace("message: no", "message: \"{order.side}\""),
+            )],
+        ),
+        (
+            "hypothesis",
+            vec![("a", rule("a", "reject", &size("gt", "3")).replace("status: active", "status: shadow"))],
+        ),
+    ];
+    for (what, rules) in cases {
+        let checkout = Checkout::new(&[]);
+        for (name, text) in rules {
+            checkout.write(&format!("core/{name}.yaml"), text);
+        }
+        let done = checkout.run("lint", &["--format", "json"]);
+        ends(&done, 0);
+        let found: Vec<Value> = out(&done).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let kinds: Vec<&Value> = found.iter().map(|found| &found["what"]).collect();
+        assert_eq!(kinds, [what], "{rules:?}: {}", show(&done));
+        assert!(found[0]["line"].is_number(), "{found:?}");
+        ends(&checkout.run("lint", &["--strict"]), 1);
+    }
+    // What would be the same with another value is not warned of.
+    let checkout = Checkout::new(&[
+        ("core/a.yaml", &rule("a", "reject", &size("gt", "5"))),
+        ("core/b.yaml", &rule("b", "hold", &size("gt", "3"))),
+        ("core/c.yaml", &rule("c", "warn", &size("lt", "1"))),
+    ]);
+    let done = checkout.run("lint", &["--strict"]);
+    ends(&done, 0);
+    assert_eq!(out(&done), "");
+}
+
+#[test]
+fn sets_that_nobody_uses_and_entries_that_have_expired_are_said() {
+    let checkout = Checkout::new(&[
+        ("core/a.yaml", &rule("a", "reject", "  - {field: order.symbol, op: not_in, value: used}\n")),
+        (
+            "sets/used.yaml",
+            "name: used\nkind: word\nentries:\n  - {value: BTC-USD, provenance: user_established, expires: 2026-01-01T00:00:00Z}\n  - {value: ETH-USD, provenance: user_established}\n",
+        ),
+        ("sets/idle.yaml", "name: idle\nkind: word\nentries: []\n"),
+    ]);
+    let lint = |at: &str| {
+        let done = checkout.run("lint", &["--strict", "--at", at]);
+        (done.status.code().unwrap(), out(&done))
+    };
+    let (exit, told) = lint("2026-01-01T00:00:00Z");
+    assert_eq!(exit, 1);
+    assert!(told.contains("used.yaml:4: warning: `BTC-USD` has expired"), "{told}");
+    assert!(told.contains("idle.yaml:1: warning: no rule names the set"), "{told}");
+    let (_, told) = lint("2025-12-31T23:59:59Z");
+    assert!(!told.contains("expired") && told.contains("idle"), "{told}");
+}
+
+const BIG: &str = "  - {field: order.size, op: gt, value: 5}\n  - {field: order.side, op: eq, value: buy}\n";
+
+fn case(name: &str, rest: &str) -> String {
+    format!("  - name: {name}\n    action: order.submit\n{rest}")
+}
+
+#[test]
+fn cases_are_tried_and_counted() {
+    let checkout = Checkout::new(&[("core/big.yaml", &rule("big", "reject", BIG))]);
+    let cases = |cases: &[String]| checkout.write("tests/big.yaml", &format!("cases:\n{}", cases.concat()));
+    let acts =
+        case("acts", "    facts: {order.size: 6, order.side: buy}\n    expect: reject\n    rules: [big]\n");
+    let side =
+        case("sells", "    facts: {order.size: 6, order.side: sell}\n    expect: accept\n    rules: []\n");
+    let small =
+        case("small", "    facts: {order.size: 5, order.side: buy}\n    expect: accept\n    rules: []\n");
+    cases(std::slice::from_ref(&acts));
+    let done = checkout.run("test", &[]);
+    ends(&done, 0);
+    // Three of six: it acted, and both conditions held.
+    assert!(out(&done).contains("1 cases, 0 failed; 50 % covered"), "{}", out(&done));
+    let done = checkout.run("test", &["--coverage", "51"]);
+    ends(&done, 1);
+    assert!(err(&done).contains("50 % covered, 51 % are wanted"), "{}", err(&done));
+    cases(&[acts.clone(), side.clone(), small]);
+    ends(&checkout.run("test", &["--coverage", "100"]), 0);
+    let json = checkout.run("test", &["--format", "json"]);
+    let last: Value = serde_json::from_str(out(&json).lines().last().unwrap()).unwrap();
+    assert_eq!(last, serde_json::json!({"cases": 3, "failed": 0, "coverage": 100}));
+    // The cases are not part of the rulebook: a home with such a file has no unknown rule file.
+    let home = Scratch::new();
+    fs::create_dir_all(home.home().join("rules/tests")).unwrap();
+    fs::write(home.home().join("rules/tests/notes.txt"), "anything").unwrap();
+    succeed(&home.home(), &["run", "--until-idle"]);
+    assert!(!succeed(&home.home(), &["portfolio"]).contains("rule file"));
+}
+
+#[test]
+fn cases_that_do_not_hold_say_why() {
+    let checkout = Checkout::new(&[
+        ("core/big.yaml", &rule("big", "reject", BIG)),
+        ("core/dear.yaml", &rule("dear", "hold", "  - {field: market.price, op: gt, value: 100}\n")),
+    ]);
+    let price = "market.price: 90";
+    let try_one = |rest: &str| {
+        checkout.write("tests/x.yaml", &format!("cases:\n{}", case("the case", rest)));
+        let done = checkout.run("test", &[]);
+        (done.status.code().unwrap(), out(&done) + &err(&done))
+    };
+    for (rest, exit, what) in [
+        (
+            format!(
+                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    rules: [big]\n"
+            ),
+            1,
+            "expected reject, is accept",
+        ),
+        (
+            format!(
+                "    facts: {{order.size: 6, order.side: sell, {price}}}\n    expect: reject\n    rules: [big]\n"
+            ),
+            1,
+            "`order.side` is \"sell\"",
+        ),
+        (
+            format!(
+                "    facts: {{order.size: 6, order.side: buy, {price}}}\n    expect: accept\n    rules: []\n"
+            ),
+            1,
+            "rule `big` acts and is not named",
+        ),
+        (
+            format!("    facts: {{order.size: 6, {price}}}\n    expect: accept\n    rules: []\n"),
+            1,
+            "reads `order.side`, which the case does not give",
+        ),
+        (
+            "    facts: {order.size: 1}\n    unknown: [market.price]\n    expect: hold\n    rules: [dear]\n"
+                .to_owned(),
+            0,
+            "0 failed",
+        ),
+        (
+            "    facts: {order.size: 1}\n    expect: hold\n    rules: [dear]\n".to_owned(),
+            1,
+            "`market.price`, which the case does not give",
+        ),
+        ("    facts: {order.siez: 1}\n    expect: accept\n    rules: []\n".to_owned(), 1, "no such field"),
+        (
+            "    facts: {order.size: big}\n    expect: accept\n    rules: []\n".to_owned(),
+            1,
+            "fact `order.size`",
+        ),
+        (
+            "    facts: {order.side: long}\n    expect: accept\n    rules: []\n".to_owned(),
+            1,
+            "none of buy, sell",
+        ),
+        (
+            "    unknown: [order.size]\n    expect: accept\n    rules: []\n".to_owned(),
+            1,
+            "it is always known",
+        ),
+        (
+            "    absent: [market.price]\n    expect: accept\n    rules: []\n".to_owned(),
+            1,
+            "cannot leave it out",
+        ),
+        (
+            "    expect: accept\n    rules: []\n    why: because\n".to_owned(),
+            2,
+            "x.yaml:6: cases[0]: unknown field `why`",
+        ),
+        ("    expect: refuse\n    rules: []\n".to_owned(), 2, "unknown variant `refuse`"),
+        (
+            "    expect: accept\n    rules: [big]\n".to_owned(),
+            2,
+            "x.yaml:2: `the case`: `expect: accept` goes with `rules: []`",
+        ),
+    ] {
+        let (got, told) = try_one(&rest);
+        assert_eq!(got, exit, "{rest}: {told}");
+        assert!(told.contains(what), "{rest}: no {what} in\n{told}");
+    }
+    let two = [
+        case("twice", "    expect: reject\n    rules: [big]\n"),
+        case("twice", "    expect: reject\n    rules: [big]\n"),
+    ];
+    checkout.write("tests/x.yaml", &format!("cases:\n{}", two.concat()));
+    let done = checkout.run("test", &[]);
+    ends(&done, 2);
+    assert!(err(&done).contains("x.yaml:6: `twice`: a case of this name stands above"), "{}", err(&done));
+}
+
+#[test]
+fn a_request_gives_its_own_facts_and_no_others() {
+    let checkout = Checkout::new(&[("core/big.yaml", &rule("big", "reject", BIG))]);
+    let request = "    request:\n      {strategy: trend, symbol: BTC-USD, side: buy, size: \"6\", order_type: limit, price: \"6700\", stop_price: \"6600\",\n       thesis_slug: btc-range-long, planned_entry: \"6700\", planned_stop: \"6600\"}\n";
+    let try_one = |rest: &str| {
+        checkout.write("tests/x.yaml", &format!("cases:\n{}", case("the case", &format!("{request}{rest}"))));
+        let done = checkout.run("test", &[]);
+        (done.status.code().unwrap(), out(&done) + &err(&done))
+    };
+    let (exit, told) = try_one("    expect: reject\n    rules: [big]\n");
+    assert_eq!(exit, 0, "{told}");
+    let (exit, told) = try_one("    facts: {order.size: 1}\n    expect: reject\n    rules: [big]\n");
+    assert!(exit == 1 && told.contains("comes from `request`"), "{told}");
+    checkout.write(
+        "core/held.yaml",
+        &rule("held", "reject", "  - {field: portfolio.open_positions, op: lt, value: 1}\n"),
+    );
+    let (exit, told) = try_one("    expect: reject\n    rules: [big]\n");
+    assert!(exit == 1 && told.contains("`portfolio.open_positions`, which the case does not give"), "{told}");
+}
+
+fn order(size: &str) -> String {
+    serde_json::json!({
+        "strategy": "trend", "symbol": "BTC-USD", "side": "buy", "size": size, "order_type": "limit", "price": "6700",
+        "stop_price": "6600", "thesis_slug": "btc-range-long", "planned_entry": "6700", "planned_stop": "6600",
+    })
+    .to_string()
+}
+
+/// Every file of a home with its bytes, but for what SQLite keeps beside its databases.
+fn bytes_of(root: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.to_str().unwrap();
+            if path.is_dir() {
+                left.push(path);
+            } else if !name.ends_with("-shm") && !name.ends_with("-wal") {
+                found.insert(path.clone(), fs::read(&path).unwrap());
+            }
+        }
+    }
+    found
+}
+
+fn dry(scratch: &Scratch, args: &[&str]) -> (i32, Value) {
+    let mut all = vec!["handle", "--dry-run"];
+    all.extend(args);
+    let done = spoolgate(&scratch.home(), &all);
+    let answer = serde_json::from_slice(&done.stdout).unwrap_or_else(|_| panic!("{}", show(&done)));
+    (done.status.code().unwrap(), answer)
+}
+
+#[test]
+fn a_dry_run_is_answered_as_the_request_would_be_and_leaves_nothing() {
+    let scratch = Scratch::with_prices();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let file = scratch.beside("r.json");
+    let path = file.to_str().unwrap();
+    for (id, size, exit) in [("fits", "0.02", 0), ("big", "9", 1)] {
+        fs::write(&file, scratch.request(id, "order.submit", &order(size))).unwrap();
+        let before = bytes_of(&scratch.home());
+        let (dry_exit, dry) = dry(&scratch, &[path]);
+        assert_eq!(bytes_of(&scratch.home()), before, "a dry run wrote something");
+        assert_eq!((dry_exit, &dry["dry_run"]), (exit, &Value::Bool(true)), "{dry}");
+        // Twice: no id is used up. Then really: the same answer.
+        let done = spoolgate(&scratch.home(), &["handle", path]);
+        ends(&done, exit);
+        let real: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!((&dry["status"], &dry["auditRef"]), (&real["status"], &real["auditRef"]), "{dry} {real}");
+        assert_eq!(dry["error"]["code"], real["error"]["code"]);
+        let kind = if exit == 0 { "Accepted" } else { "Rejected" };
+        assert!(dry["data"][kind].is_object(), "{dry}");
+        assert_eq!(dry["data"][kind]["headroom"], real["data"][kind]["headroom"]);
+    }
+    // What was decided is answered as then.
+    let (exit, dry) = dry(&scratch, &[path]);
+    assert_eq!((exit, &dry["requestId"]), (1, &"big".into()));
+}
+
+/// It was told as a storage failure, because an action that begins has no answer yet.
+#[test]
+fn a_dry_run_of_an_outgoing_action_says_that_it_would_begin_and_has_nothing_done() {
+    let scratch = Scratch::new();
+    let home = scratch.home();
+    let principals = fs::read_to_string(home.join("rules/principals.yaml")).unwrap();
+    let granted = principals.replacen("name: trend-bot", "name: trend-bot\n    actions: [email.send]", 1);
+    fs::write(home.join("rules/principals.yaml"), granted).unwrap();
+    let adapters = "adapters:\n  - {actions: [email.send], adapter: exec, command: {program: touch, args: [ran], time_limit_s: 9, output_bytes_max: 9}}\n";
+    fs::write(home.join("rules/gateway.yaml"), adapters).unwrap();
+    succeed(
+        &home,
+        &["services", "add", "mail", "smtp.example.com", "--protocol", "smtp", "--action", "email.send"],
+    );
+    succeed(&home, &["run", "--until-idle"]);
+    let file = scratch.beside("r.json");
+    let mail = r#"{"to":["ann@example.com"],"subject":"s","body":"b"}"#;
+    fs::write(&file, scratch.request("mail", "email.send", mail)).unwrap();
+    let (exit, told) = dry(&scratch, &[file.to_str().unwrap()]);
+    assert_eq!((exit, &told["status"], &told["data"]["would_be"]), (0, &"success".into(), &"pending".into()));
+    assert!(!home.join("ran").exists(), "an adapter ran");
+}
+
+#[test]
+fn a_dry_run_takes_requests_that_nobody_signed() {
+    let scratch = Scratch::with_prices();
+    let file = scratch.beside("order.json");
+    let path = file.to_str().unwrap();
+    fs::write(&file, order("0.02")).unwrap();
+    let (exit, answer) = dry(&scratch, &[path, "--as", "trend-bot", "--action", "order.submit"]);
+    assert_eq!(exit, 0, "{answer}");
+    let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path]);
+    ends(&done, 2);
+    assert!(err(&done).contains("name the --action"), "{}", err(&done));
+    let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path, "--action", "order.submit"]);
+    ends(&done, 2);
+    assert!(err(&done).contains("--as"), "{}", err(&done));
+    fs::write(
+        &file,
+        format!(r#"{{"action":"order.submit","source":"trend-bot","payload":{}}}"#, order("0.02")),
+    )
+    .unwrap();
+    assert_eq!(dry(&scratch, &[path]).0, 0);
+    // Whoever has no key cannot ask.
+    let (exit, answer) = dry(&scratch, &[path, "--as", "hermes"]);
+    assert_eq!((exit, &answer["error"]["code"]), (1, &"SIGNATURE_INVALID".into()), "{answer}");
+    // Without --dry-run nothing of the kind is taken.
+    ends(&spoolgate(&scratch.home(), &["handle", path, "--as", "trend-bot"]), 2);
+    for (text, what) in [
+        (r#"{"action":"order.submit","source":"trend-bot","payload":{},"more":1}"#, "unknown field `more`"),
+        ("[]", "object"),
+        (r#"{"action":"order.submit","source":"../x","payload":{}}"#, "principal"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path]);
+        ends(&done, 2);
+        assert!(err(&done).contains(what), "{text}: {}", err(&done));
+    }
+}
+
+#[test]
+fn a_dry_run_works_beside_a_running_gate_and_under_other_rules() {
+    let scratch = Scratch::with_prices();
+    let mut gate = command(&scratch.home(), &["watch"]).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let file = scratch.beside("r.json");
+    let path = file.to_str().unwrap();
+    fs::write(&file, scratch.request("first", "order.submit", &order("0.02"))).unwrap();
+    let checkout = Checkout::new(&[(
+        "core/small.yaml",
+        &rule("small", "reject", "  - {field: order.size, op: gt, value: 0.01}\n"),
+    )]);
+    let rules = checkout.0.path().to_str().unwrap();
+    let (exit, plain) = dry(&scratch, &[path]);
+    assert_eq!(exit, 0, "{plain}");
+    let (exit, under) = dry(&scratch, &[path, "--rules", rules]);
+    assert_eq!(exit, 1, "{under}");
+    assert!(under.to_string().contains("small"), "{under}");
+    // The same through `rules explain`, with what would pass.
+    let args = ["--format", "json", "rules", "explain", path, "--rules", rules];
+    let told: Value = serde_json::from_str(&succeed(&scratch.home(), &args)).unwrap();
+    assert_eq!(told["facts"]["order.size"], "0.02");
+    let small = &told["rules"][0];
+    assert_eq!((&small["acts"], &small["conditions"][0]["holds"]), (&true.into(), &"yes".into()));
+    assert_eq!(small["change"][0], "`order.size` 0.01 or less");
+    checkout.write("core/small.yaml", "id: small\n");
+    let done = spoolgate(&scratch.home(), &["handle", "--dry-run", path, "--rules", rules]);
+    ends(&done, 2);
+    assert!(err(&done).contains("small.yaml"), "{}", err(&done));
+    gate.kill().unwrap();
+    gate.wait().unwrap();
+}
+
+#[test]
+fn a_decision_of_the_ledger_is_explained_rule_by_rule() {
+    let scratch = Scratch::with_prices();
+    fs::create_dir_all(scratch.home().join("rules/core")).unwrap();
+    let small = rule(
+        "small",
+        "reject",
+        "  - {field: order.size, op: gt, value: 0.01}\n  - {field: order.side, op: eq, value: buy}\n",
+    );
+    let near = rule("near", "warn", "  - {field: order.target_price, op: present}\n");
+    fs::write(scratch.home().join("rules/core/small.yaml"), small).unwrap();
+    fs::write(scratch.home().join("rules/core/near.yaml"), near).unwrap();
+    succeed(&scratch.home(), &["run", "--until-idle"]);
+    let file = scratch.beside("r.json");
+    fs::write(&file, scratch.request("first", "order.submit", &order("0.02"))).unwrap();
+    ends(&spoolgate(&scratch.home(), &["handle", file.to_str().unwrap()]), 1);
+    let json = succeed(&scratch.home(), &["--format", "json", "rules", "explain", "first"]);
+    let told: Value = serde_json::from_str(&json).unwrap();
+    let (near, small) = (&told["rules"][0], &told["rules"][1]);
+    assert_eq!(
+        (&near["rule"], &near["acts"], &near["conditions"][0]["holds"]),
+        (&"near".into(), &false.into(), &"no".into())
+    );
+    assert_eq!(small["acts"], true);
+    assert_eq!(
+        small["change"],
+        serde_json::json!(["`order.size` 0.01 or less", "`order.side` other than \"buy\""])
+    );
+    let words = succeed(&scratch.home(), &["rules", "explain", "first"]);
+    for part in
+        ["near: does not act", "small: acts: reject", "it would not with `order.size` 0.01 or less; or"]
+    {
+        assert!(words.contains(part), "no {part} in\n{words}");
+    }
+    // What it says would pass does.
+    fs::write(&file, scratch.request("second", "order.submit", &order("0.01"))).unwrap();
+    assert_eq!(dry(&scratch, &[file.to_str().unwrap()]).0, 0);
+    let done = spoolgate(&scratch.home(), &["rules", "explain", "nobody"]);
+    ends(&done, 2);
+    assert!(err(&done).contains("there is no file, request or decision line"), "{}", err(&done));
+}

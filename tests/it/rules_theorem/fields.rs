@@ -1,0 +1,44 @@
+//! Fields of every kind and every way to be missing.
+
+use spoolgate_rules::rule::Reading;
+use spoolgate_rules::rule::field::{Field, Id, Kind, Missing};
+
+const fn field(name: &'static str, kind: Kind, missing: Missing, is_many: bool) -> Field {
+    // Nothing that rules are compared or evaluated by asks for the id.
+    Field { id: Id::OrderSide, name, kind, unit: "", meaning: "", is_many, missing, actions: &[] }
+}
+
+pub static SIDE: Field = field("side", Kind::Word(&["buy", "sell"]), Missing::Never, false);
+pub static DAY: Field = field("day", Kind::Word(&["mon", "tue", "wed"]), Missing::Unknown, false);
+pub static REGIME: Field = field("regime", Kind::Word(&[]), Missing::Unknown, false);
+pub static NAME: Field = field("name", Kind::Word(&[]), Missing::Absent, false);
+pub static SIZE: Field = field("size", Kind::Number, Missing::Never, false);
+pub static PRICE: Field = field("price", Kind::Number, Missing::Absent, false);
+pub static SCORE: Field = field("score", Kind::Number, Missing::Unknown, false);
+pub static FEW: Field = field("few", Kind::Whole(0, 4), Missing::Never, false);
+pub static LOTS: Field = field("lots", Kind::Whole(0, i64::MAX), Missing::Unknown, false);
+pub static CLOCK: Field = field("clock", Kind::TimeOfDay, Missing::Never, false);
+pub static FLAG: Field = field("flag", Kind::Flag, Missing::Never, false);
+pub static MAYBE: Field = field("maybe", Kind::Flag, Missing::Absent, false);
+pub static SUBJECT: Field = field("subject", Kind::Text, Missing::Absent, false);
+pub static HOST: Field = field("host", Kind::Host, Missing::Never, false);
+pub static FROM: Field = field("from", Kind::Address, Missing::Absent, false);
+pub static TO: Field = field("to", Kind::Address, Missing::Absent, true);
+pub static TAGS: Field = field("tags", Kind::Word(&["x", "y", "z"]), Missing::Never, true);
+pub static COUNTS: Field = field("counts", Kind::Whole(0, 4), Missing::Absent, true);
+pub static NOTES: Field = field("notes", Kind::Text, Missing::Absent, true);
+
+/// Everything that may be read.
+pub fn readings() -> Vec<Reading> {
+    let fields = [
+        &SIDE, &DAY, &REGIME, &NAME, &SIZE, &PRICE, &SCORE, &FEW, &LOTS, &CLOCK, &FLAG, &MAYBE, &SUBJECT,
+        &HOST, &FROM, &TO, &TAGS, &COUNTS, &NOTES,
+    ];
+    let mut readings: Vec<Reading> = fields.into_iter().map(Reading::Field).collect();
+    readings.extend([
+        Reading::FirstSeen(&NAME),
+        Reading::Count { window_s: 3600 },
+        Reading::Sum { of: &SIZE, window_s: 3600 },
+    ]);
+    readings
+}

@@ -1,0 +1,223 @@
+//! strace as a fault injector: the system calls of a run, and the same run with one of them spoilt.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::fs::{self, File};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+use crate::kit::{PROGRAM, show};
+use crate::syscalls::script::Script;
+
+/// How long a run may take. It takes a few ms; waiting for locks, up to 5 s.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+
+/// Calls that do nothing to a file or descriptor.
+const NOT_ABOUT_FILES: &[&str] = &[
+    "brk",
+    "execve",
+    "exit_group",
+    "futex",
+    "geteuid",
+    "getpid",
+    "getrandom",
+    "gettid",
+    "madvise",
+    "mmap",
+    "mprotect",
+    "munmap",
+    "poll",
+    "prlimit64",
+    "rt_sigaction",
+    "rt_sigprocmask",
+    "sigaltstack",
+];
+
+/// What happens to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Blow {
+    /// The process is killed instead of it.
+    Kill,
+    /// It fails once with this error.
+    Once(&'static str),
+    /// It and every later one of its name fail with this error.
+    FromThenOn(&'static str),
+}
+
+impl Blow {
+    /// All of them.
+    pub const ALL: [Blow; 6] = [
+        Blow::Kill,
+        Blow::Once("EIO"),
+        Blow::Once("ENOSPC"),
+        Blow::Once("EINTR"),
+        Blow::FromThenOn("EIO"),
+        Blow::FromThenOn("ENOSPC"),
+    ];
+}
+
+impl fmt::Display for Blow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Blow::Kill => write!(f, "SIGKILL"),
+            Blow::Once(error) => write!(f, "{error}"),
+            Blow::FromThenOn(error) => write!(f, "{error}+"),
+        }
+    }
+}
+
+/// The `nth` call of a name in a process, from 1, and what happens to it.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The call's name.
+    pub call: String,
+    /// Which of that name.
+    pub nth: u32,
+    /// What happens.
+    pub blow: Blow,
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} at {} {}", self.blow, self.call, self.nth)
+    }
+}
+
+impl Point {
+    /// A kill.
+    pub fn kill(call: &str, nth: u32) -> Point {
+        Point { call: call.to_owned(), nth, blow: Blow::Kill }
+    }
+
+    /// As strace wants it.
+    pub fn to_args(&self) -> Vec<String> {
+        let (call, nth) = (&self.call, self.nth);
+        let what = match self.blow {
+            Blow::Kill => format!("inject={call}:signal=KILL:when={nth}"),
+            Blow::Once(error) => format!("inject={call}:error={error}:when={nth}"),
+            Blow::FromThenOn(error) => format!("inject={call}:error={error}:when={nth}+"),
+        };
+        // Not --seccomp-bpf, which is faster: signals are not injected then (strace 6.1).
+        ["-f", "-qq", "-e", &format!("trace={call}"), "-e", &what].map(str::to_owned).to_vec()
+    }
+}
+
+/// Why points cannot be tried here, if so.
+pub fn missing() -> Option<String> {
+    match Command::new("strace").args(["-f", "-qq", "-e", "trace=close", "true"]).output() {
+        Err(error) => Some(format!("strace: {error}")),
+        Ok(done) if !done.status.success() => {
+            Some(format!("strace cannot trace here: {}", String::from_utf8_lossy(&done.stderr).trim()))
+        }
+        Ok(_) => None,
+    }
+}
+
+/// The calls of a script's run that are about files, from where it opens its home: name, first and last
+/// number.
+pub fn calls(script: &Script, dir: &Path) -> BTreeMap<String, (u32, u32)> {
+    script.copy_to(dir);
+    let trace = dir.join("trace");
+    let status = Command::new("strace")
+        .args(["-f", "-qq", "-o"])
+        .arg(&trace)
+        .arg(PROGRAM)
+        .args(&script.args)
+        .current_dir(dir)
+        .stdout(File::create(dir.join("stdout")).unwrap())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{}: {status}", script.name);
+    let text = fs::read_to_string(&trace).unwrap();
+    let mut found: BTreeMap<String, (u32, u32)> = BTreeMap::new();
+    let mut is_open = false;
+    for line in text.lines() {
+        let call = line.split_once(' ').map_or("", |(_, call)| call.trim_start());
+        let Some((name, args)) = call.split_once('(') else { continue };
+        is_open |= name != "execve" && ["\"home\"", "\"home/"].iter().any(|path| args.contains(path));
+        let range = found.entry(name.to_owned()).or_insert((1, 0));
+        range.1 += 1;
+        if !is_open {
+            range.0 = range.1 + 1;
+        }
+    }
+    assert!(is_open, "{}: its home is never opened", script.name);
+    found.retain(|name, (first, last)| first <= last && !NOT_ABOUT_FILES.contains(&name.as_str()));
+    found
+}
+
+/// Which calls of this name in a script's run are on a file whose path has `part` in it.
+pub fn calls_on(script: &Script, dir: &Path, call: &str, part: &str) -> Vec<u32> {
+    script.copy_to(dir);
+    let trace = dir.join("trace");
+    let done = Command::new("strace")
+        .args(["-f", "-qq", "-y", "-e", &format!("trace={call}"), "-o"])
+        .arg(&trace)
+        .arg(PROGRAM)
+        .args(&script.args)
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", show(&done));
+    let text = fs::read_to_string(&trace).unwrap();
+    (1..).zip(text.lines()).filter(|(_, line)| line.contains(part)).map(|(nth, _)| nth).collect()
+}
+
+/// How a run ended.
+pub struct Struck {
+    /// Its status; none: it was ended at the time limit.
+    pub status: Option<ExitStatus>,
+    /// The call that was hit first, as strace shows it; none: there were fewer.
+    pub hit: Option<String>,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it said.
+    pub stderr: String,
+}
+
+/// Runs a script over a fresh copy in `dir` with one call spoilt.
+pub fn strike(script: &Script, dir: &Path, point: &Point) -> Struck {
+    script.copy_to(dir);
+    let [trace, stdout, stderr] = ["trace", "stdout", "stderr"].map(|name| dir.join(name));
+    let mut child = Command::new("strace")
+        .args(point.to_args())
+        .arg("-o")
+        .arg(&trace)
+        .arg(PROGRAM)
+        .args(&script.args)
+        .current_dir(dir)
+        .stdout(File::create(&stdout).unwrap())
+        .stderr(File::create(&stderr).unwrap())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + TIME_LIMIT;
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if Instant::now() > deadline => {
+                kill_process_group(Pid::from_child(&child), Signal::KILL).unwrap();
+                child.wait().unwrap();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    let trace = fs::read_to_string(&trace).unwrap_or_default();
+    let killed = status.is_some_and(|status| status.signal() == Some(9));
+    let hit = match point.blow {
+        // A call that is killed is never shown to its end.
+        Blow::Kill => trace.lines().rfind(|line| line.contains(&point.call)).filter(|_| killed),
+        _ => trace.lines().find(|line| line.contains("(INJECTED)")),
+    };
+    Struck {
+        status,
+        hit: hit.map(str::to_owned),
+        stdout: fs::read(stdout).unwrap(),
+        stderr: fs::read_to_string(stderr).unwrap(),
+    }
+}

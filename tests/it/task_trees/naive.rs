@@ -1,0 +1,229 @@
+//! Admission once more, from docs/admission.md alone: flat lists, depths by walking parents, counts by scanning all tasks.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{AGENTS, PROFILES};
+use crate::kit::tasks::Task;
+
+/// What the naive model gives as a reason, besides allowing.
+pub const REASONS: &[&str] = &[
+    "domain_denied",
+    "policy_unavailable",
+    "unknown_parent",
+    "unknown_receipt",
+    "task_exists",
+    "roots_exceeded",
+    "depth_mismatch",
+    "budget_exhausted",
+    "depth_exceeded",
+    "descendants_exceeded",
+    "repeats_exceeded",
+    "ancestor_window_violated",
+    "capability_denied",
+];
+
+/// Who asks, and how.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub source: String,
+    /// `admit`, `evaluate` or `check`.
+    pub way: String,
+    /// A lease may do without.
+    pub has_causality: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    Allowed,
+    Denied(&'static str),
+    /// The id was used before.
+    Taken,
+}
+
+impl Said {
+    pub fn name(self) -> &'static str {
+        match self {
+            Said::Allowed => "allowed",
+            Said::Denied(reason) => reason,
+            Said::Taken => "taken",
+        }
+    }
+}
+
+struct Node {
+    tenant: String,
+    root: String,
+    id: String,
+    /// Place of its parent.
+    parent: Option<usize>,
+    capability: String,
+    claim: Option<i64>,
+    profile: String,
+    line: u64,
+}
+
+#[derive(Default)]
+pub struct Naive {
+    nodes: Vec<Node>,
+    used: Vec<(String, String)>,
+    opened: Vec<(String, i64)>,
+}
+
+fn limits(profile: &str) -> Option<HashMap<String, Value>> {
+    let (_, text) = PROFILES.iter().find(|(name, _)| *name == profile)?;
+    Some(serde_yaml::from_str(text).unwrap())
+}
+
+fn listed(limits: &HashMap<String, Value>, key: &str, name: &str) -> Option<bool> {
+    limits.get(key).map(|list| list.as_array().unwrap().iter().any(|entry| entry == name))
+}
+
+impl Naive {
+    fn tree(&self, tenant: &str, root: &str) -> Vec<&Node> {
+        self.nodes.iter().filter(|node| node.tenant == tenant && node.root == root).collect()
+    }
+
+    /// Played through from the first task.
+    fn budget(&self, tenant: &str, root: &str) -> Option<i64> {
+        let mut left: Option<i64> = None;
+        for node in self.tree(tenant, root) {
+            let issued = limits(&node.profile).unwrap().get("recursion_budget").and_then(Value::as_i64);
+            let held = left.or(issued);
+            left = match (held, node.claim) {
+                (Some(held), Some(claim)) => Some(held.min(claim) - 1),
+                (Some(one), None) | (None, Some(one)) => Some(one - 1),
+                (None, None) => None,
+            };
+        }
+        left
+    }
+
+    /// What is left after the task of this line.
+    pub fn reserved_budget(&self, line: u64) -> Option<Option<i64>> {
+        let node = self.nodes.last().filter(|node| node.line == line)?;
+        Some(self.budget(&node.tenant, &node.root))
+    }
+
+    fn ancestors(&self, from: usize) -> Vec<&str> {
+        let mut found = Vec::new();
+        let mut at = Some(from);
+        while let Some(place) = at {
+            found.push(self.nodes[place].capability.as_str());
+            at = self.nodes[place].parent;
+        }
+        found
+    }
+
+    pub fn decide(&mut self, asked: &Asked, task: &Task, line: u64, now_ms: i64) -> Said {
+        let key = (asked.source.clone(), task.id.clone());
+        if self.used.contains(&key) {
+            return Said::Taken;
+        }
+        self.used.push(key);
+        match self.fault(asked, task, now_ms) {
+            Some(reason) => Said::Denied(reason),
+            None => {
+                if asked.has_causality && asked.way != "check" {
+                    self.admit(asked, task, line, now_ms);
+                }
+                Said::Allowed
+            }
+        }
+    }
+
+    fn place(&self, task: &Task, tenant: &str) -> Option<usize> {
+        let named = task.parent.as_deref()?;
+        self.nodes.iter().position(|node| {
+            let is_root = node.parent.is_none() && named == task.root;
+            node.tenant == tenant && node.root == task.root && (node.id == named || is_root)
+        })
+    }
+
+    fn admit(&mut self, asked: &Asked, task: &Task, line: u64, now_ms: i64) {
+        let tenant = task.domain.split('/').next().unwrap().to_owned();
+        let parent = self.place(task, &tenant);
+        if parent.is_none() {
+            self.opened.push((asked.source.clone(), now_ms));
+        }
+        self.nodes.push(Node {
+            tenant,
+            root: task.root.clone(),
+            id: task.id.clone(),
+            parent,
+            capability: task.capability.clone(),
+            claim: task.budget.as_ref().and_then(Value::as_i64),
+            profile: task.domain.clone(),
+            line,
+        });
+    }
+
+    fn fault(&self, asked: &Asked, task: &Task, now_ms: i64) -> Option<&'static str> {
+        let (_, domains, roots) = AGENTS.iter().find(|(name, ..)| *name == asked.source).unwrap();
+        if !domains.contains(&task.domain.as_str()) {
+            return Some("domain_denied");
+        }
+        let Some(limits) = limits(&task.domain) else { return Some("policy_unavailable") };
+        let limit = |key: &str| limits.get(key).and_then(Value::as_u64);
+        if !asked.has_causality {
+            return None;
+        }
+        let tenant = task.domain.split('/').next().unwrap();
+        let tree = self.tree(tenant, &task.root);
+        let is_root = task.parent.is_none();
+        let parent = self.place(task, tenant);
+        if !is_root && parent.is_none() {
+            return Some("unknown_parent");
+        }
+        if let Some(cause) = task.cause.as_ref().and_then(Value::as_str) {
+            let is_of_tree = tree.iter().any(|node| format!("r-{}", node.line) == cause);
+            if is_root || !is_of_tree {
+                return Some("unknown_receipt");
+            }
+        }
+        let taken = tree.iter().any(|node| node.id == task.id) || task.id == task.root;
+        if is_root && !tree.is_empty() || !is_root && taken {
+            return Some("task_exists");
+        }
+        if is_root {
+            let recent =
+                self.opened.iter().filter(|(who, at)| *who == asked.source && now_ms - at < 3_600_000);
+            if recent.count() as u64 >= *roots {
+                return Some("roots_exceeded");
+            }
+        }
+        let above = parent.map(|place| self.ancestors(place)).unwrap_or_default();
+        if task.depth.as_ref().is_some_and(|claim| claim.as_i64() != Some(above.len() as i64)) {
+            return Some("depth_mismatch");
+        }
+        let issued = limit("recursion_budget").map(|budget| budget as i64);
+        let held = self.budget(tenant, &task.root).or(issued);
+        let claim = task.budget.as_ref().and_then(Value::as_i64);
+        if [held, claim].iter().flatten().any(|left| *left <= 0) {
+            return Some("budget_exhausted");
+        }
+        if above.len() as u64 >= limit("max_spawn_depth").unwrap() {
+            return Some("depth_exceeded");
+        }
+        if !is_root && limit("max_total_descendants").is_some_and(|max| tree.len() as u64 > max) {
+            return Some("descendants_exceeded");
+        }
+        let same = tree.iter().filter(|node| node.capability == task.capability).count() as u64;
+        if limit("max_repeats_per_capability").is_some_and(|max| same >= max) {
+            return Some("repeats_exceeded");
+        }
+        if let (Some(max), Some(size)) =
+            (limit("max_repeats_in_ancestor_window"), limit("ancestor_window_size"))
+        {
+            let near = above.iter().take(size as usize).filter(|other| **other == task.capability).count();
+            if near as u64 >= max {
+                return Some("ancestor_window_violated");
+            }
+        }
+        let is_denied = listed(&limits, "capability_denylist", &task.capability) == Some(true);
+        let is_left_out = listed(&limits, "capability_allowlist", &task.capability) == Some(false);
+        (is_denied || is_left_out).then_some("capability_denied")
+    }
+}
