@@ -226,7 +226,8 @@ impl World {
         let decided = decide(&self.state, rules(), &prepared, &lookups, self.now, self.seq);
         if self.seq.is_multiple_of(8) {
             let again = decide(&self.state, rules(), &prepared, &lookups, self.now, self.seq).decision;
-            let bodies = [again, decided.decision.clone()].map(|one| Record::Decision(Box::new(one)).body());
+            let bodies =
+                [again, decided.decision.clone()].map(|one| Record::Decision(Box::new(one)).body().unwrap());
             assert_eq!(bodies[0], bodies[1], "decided otherwise the second time");
         }
         for rows in &decided.market {

@@ -3,6 +3,7 @@
 
 use super::actions::Body;
 use super::actions::{self, Lane};
+use super::elsewhere::NoLineage;
 use super::handle::{Judged, Outcome, Turn};
 use super::prepare::{Authentic, Refusal};
 use super::state::{Change, State};
@@ -30,6 +31,21 @@ pub const ROOTS_WINDOW_MS: i64 = 3_600_000;
 
 /// How long the failure of a policy command is kept, seconds.
 const FAULT_KEPT_S: u32 = 1;
+
+/// Why no limits apply to a task.
+#[derive(Debug, thiserror::Error)]
+enum NoLimits<'a> {
+    #[error("the rule files cannot be used: {0}")]
+    RuleFiles(&'a str),
+    #[error("there is no rules/admission/{0}.yaml")]
+    NoPolicy(&'a Domain),
+    #[error("the policy command has not answered")]
+    PolicyNotAnswered,
+    #[error("the lineage command has not answered")]
+    LineageNotAnswered,
+    #[error("{0}")]
+    Command(&'a str),
+}
 
 /// How an admission request is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -302,7 +318,7 @@ impl Turn<'_> {
             Err(Unasked::Malformed(fault)) => evaluate::unreadable(fault),
             Err(Unasked::Homeless) => evaluate::homeless(source),
             Ok(task) => {
-                let limits = self.limits(task);
+                let limits = self.limits(task).map_err(|error| error.to_string());
                 delivered_policy_hash = self.delivered(task.domain).map(|delivered| delivered.sha256.clone());
                 let reported = self.lookups.reported.as_ref().and_then(|reported| reported.as_ref().ok());
                 evaluate::evaluate(&Question {
@@ -362,30 +378,26 @@ impl Turn<'_> {
     }
 
     /// Returns the limits that apply to a task, or why there are none.
-    fn limits(&self, task: &Task<'_>) -> Result<Limits<'_>, String> {
+    fn limits<'a>(&'a self, task: &Task<'a>) -> Result<Limits<'a>, NoLimits<'a>> {
         let domain = task.domain;
         if let Some(fault) = &self.state.rulebook.fault {
-            return Err(format!("the rule files cannot be used: {fault}"));
+            return Err(NoLimits::RuleFiles(fault));
         }
-        let policy = self
-            .rules
-            .admission
-            .get(domain)
-            .ok_or_else(|| format!("there is no rules/admission/{domain}.yaml"))?;
+        let policy = self.rules.admission.get(domain).ok_or(NoLimits::NoPolicy(domain))?;
         let delivered = match &policy.profile.policy_command {
             None => None,
             Some(_) => {
-                let delivered = self.delivered(domain).ok_or("the policy command has not answered")?;
+                let delivered = self.delivered(domain).ok_or(NoLimits::PolicyNotAnswered)?;
                 let fault = delivered.fault.as_deref().unwrap_or("the policy command gave no profile");
-                Some(delivered.profile.as_ref().ok_or(fault)?)
+                Some(delivered.profile.as_ref().ok_or(NoLimits::Command(fault))?)
             }
         };
         // A request without causality has no lineage to ask about.
         if policy.profile.lineage_command.is_some() && task.causality.is_some() {
             match &self.lookups.reported {
                 Some(Ok(_)) => {}
-                Some(Err(fault)) => return Err(fault.clone()),
-                None => return Err("the lineage command has not answered".to_owned()),
+                Some(Err(NoLineage(fault))) => return Err(NoLimits::Command(fault)),
+                None => return Err(NoLimits::LineageNotAnswered),
             }
         }
         Ok(Limits { file: &policy.profile, delivered })

@@ -146,6 +146,56 @@ pub enum Held {
     NotPayload,
 }
 
+/// Why no request, or no result of an action, can have made a line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImpossibleLine {
+    /// The spool is not the label of one.
+    #[error("`spool` is `{0}`, which names none")]
+    Spool(String),
+    /// A verified request without all of its envelope.
+    #[error("it names a key, and lacks a part of the envelope that the key verified")]
+    NoEnvelope,
+    /// A verified request without its hashes.
+    #[error("it names a key, and lacks a hash of what the key verified")]
+    NoHash,
+    /// A verified request without the size of its file.
+    #[error("it names a key, and not the size of its file")]
+    NoSize,
+    /// The payload in the line is another one.
+    #[error("`payload_hash` is not that of its payload")]
+    PayloadHash,
+    /// The decision read a payload that is not kept.
+    #[error("its payload is not kept, though it was decided on")]
+    PayloadNotKept,
+    /// Bytes without a signature are always refused.
+    #[error("no key verified it, and it is not refused")]
+    NotRefused,
+    /// The code is for verified requests.
+    #[error("no key verified it, and it is refused as {0}, for what only a request can do")]
+    VerifiedOnly(Code),
+    /// The envelope is there although bytes refused with this code have none, or the other way round.
+    #[error("it is refused as {code}, and {what} an envelope")]
+    Envelope {
+        /// The code.
+        code: Code,
+        /// Whether it lacks an envelope or has one.
+        what: &'static str,
+    },
+    /// The message is not one that the gate writes.
+    #[error("it is refused as {0} with other words than those")]
+    Message(Code),
+    /// The hashes are there although a line with this code has none, or the other way round.
+    #[error("it is refused as {0}, and its hashes are not what such a line has")]
+    Hashes(Code),
+    /// The code is not one of the results of an action.
+    #[error("no action ends as {0}")]
+    Ending(Code),
+    /// Only a refused action has a complaint.
+    #[error("what was done is told without a complaint")]
+    Complaint,
+}
+
 /// A request rebuilt from its line, whatever was decided about it.
 #[derive(Clone, Debug)]
 pub struct Retold {
@@ -162,9 +212,9 @@ pub struct Retold {
 ///
 /// # Errors
 /// Describes the part of the line that no request can have.
-pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, String> {
-    let origin = Origin::from_label(&decision.spool)
-        .ok_or_else(|| format!("`spool` is `{}`, which names none", decision.spool))?;
+pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, ImpossibleLine> {
+    let origin =
+        Origin::from_label(&decision.spool).ok_or_else(|| ImpossibleLine::Spool(decision.spool.clone()))?;
     let (request, untold, held) = if decision.key_id.is_some() {
         let whole = payload.as_ref().and_then(|text| authentic(decision, text.clone()));
         match whole {
@@ -193,19 +243,21 @@ pub fn retold(decision: &Decision, payload: Option<String>) -> Result<Retold, St
 
 /// Rebuilds a verified request that lacks its payload or its causality. Also returns the lane,
 /// where it depends on the payload.
-fn in_part(decision: &Decision, payload: Option<String>) -> Result<(Authentic, Option<Lane>), String> {
+fn in_part(
+    decision: &Decision,
+    payload: Option<String>,
+) -> Result<(Authentic, Option<Lane>), ImpossibleLine> {
     let is_there = payload.is_some();
-    let envelope = envelope(decision, payload.unwrap_or_default())
-        .ok_or("it names a key, and lacks a part of the envelope that the key verified")?;
-    let missing = "it names a key, and lacks a hash of what the key verified";
+    let envelope = envelope(decision, payload.unwrap_or_default()).ok_or(ImpossibleLine::NoEnvelope)?;
+    let missing = ImpossibleLine::NoHash;
     let (payload_hash, request_hash) = (decision.payload_hash.clone(), decision.request_hash.clone());
-    let (payload_hash, request_hash) = (payload_hash.ok_or(missing)?, request_hash.ok_or(missing)?);
+    let (payload_hash, request_hash) = (payload_hash.ok_or(missing.clone())?, request_hash.ok_or(missing)?);
     let key_id = decision.key_id.clone().unwrap_or_default();
     if is_there && envelope.payload_hash() != payload_hash {
-        return Err("`payload_hash` is not that of its payload".to_owned());
+        return Err(ImpossibleLine::PayloadHash);
     }
     let bytes = decision.file_bytes.and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes = bytes.ok_or("it names a key, and not the size of its file")?;
+    let bytes = bytes.ok_or(ImpossibleLine::NoSize)?;
     let (body, lane) = match actions::find(&envelope.action) {
         Some(rule) if !is_there && bytes <= rule.bytes_max => unread(decision, rule, bytes)?,
         // Either the payload is there, or the request is refused without reading it.
@@ -220,7 +272,7 @@ fn unread(
     decision: &Decision,
     rule: &'static Row,
     bytes: usize,
-) -> Result<(Result<Body, Refusal>, Option<Lane>), String> {
+) -> Result<(Result<Body, Refusal>, Option<Lane>), ImpossibleLine> {
     let refusal = Refusal {
         code: decision.metadata.code.unwrap_or(Code::MalformedPayload),
         message: decision.metadata.message.clone().unwrap_or_default(),
@@ -242,16 +294,16 @@ fn unread(
         // malformed.
         _ if decision.metadata.replay_of.is_some() || decision.payload_blob.is_some() => (Err(refusal), None),
         Code::MalformedPayload if is_large => (Err(refusal), None),
-        _ => return Err("its payload is not kept, though it was decided on".to_owned()),
+        _ => return Err(ImpossibleLine::PayloadNotKept),
     })
 }
 
 /// Rebuilds bytes that are not a verified request, and the hashes of the envelope that may be in
 /// them.
-fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String)>), String> {
+fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String)>), ImpossibleLine> {
     let (code, message) = match (decision.metadata.code, &decision.metadata.message) {
         (Some(code), Some(message)) => (code, message.clone()),
-        _ => return Err("no key verified it, and it is not refused".to_owned()),
+        _ => return Err(ImpossibleLine::NotRefused),
     };
     let of_envelope = code == Code::SignatureInvalid;
     let before_reading = matches!(
@@ -267,24 +319,22 @@ fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String
             | Code::Internal
     );
     if !of_envelope && !before_reading {
-        return Err(format!(
-            "no key verified it, and it is refused as {code}, for what only a request can do"
-        ));
+        return Err(ImpossibleLine::VerifiedOnly(code));
     }
     let envelope = envelope(decision, String::new());
     if envelope.is_some() != of_envelope {
         let what = if of_envelope { "lacks a part of" } else { "tells of" };
-        return Err(format!("it is refused as {code}, and {what} an envelope"));
+        return Err(ImpossibleLine::Envelope { code, what });
     }
     if let Some(envelope) = &envelope {
         let end = format!("`: the signature is not one of `{}` over this request", envelope.source);
         if !(message.starts_with("file `") && message.ends_with(&Refusal::new(code, end).message)) {
-            return Err(format!("it is refused as {code} with other words than those"));
+            return Err(ImpossibleLine::Message(code));
         }
     }
     let hashes = decision.payload_hash.clone().zip(decision.request_hash.clone());
     if hashes.is_some() != of_envelope {
-        return Err(format!("it is refused as {code}, and its hashes are not what such a line has"));
+        return Err(ImpossibleLine::Hashes(code));
     }
     Ok((Unverified { envelope, refusal: Refusal { code, message } }, hashes))
 }
@@ -328,7 +378,7 @@ pub fn response(
     data: Option<Box<RawValue>>,
     rulebook: &str,
     seq: u64,
-) -> Result<Response, String> {
+) -> Result<Response, ImpossibleLine> {
     let data = data.or_else(|| line.data.clone());
     let (data, refusal) = match line.metadata.code {
         None => (data, None),
@@ -345,15 +395,15 @@ pub fn response(
             let message = line.metadata.message.clone().unwrap_or_default();
             let (start, end) = (format!("{}: ", open.id), format!("; {}", code.remedy()));
             if !(message.starts_with(&start) && message.ends_with(&end)) {
-                return Err(format!("it is refused as {code} with other words than those"));
+                return Err(ImpossibleLine::Message(code));
             }
             (data.filter(|_| code == Code::AdapterFailed), Some(Refusal { code, message }))
         }
-        Some(other) => return Err(format!("no action ends as {other}")),
+        Some(other) => return Err(ImpossibleLine::Ending(other)),
     };
     let is_complaint = line.complaint.as_ref().is_none_or(|_| refusal.is_some());
     if !is_complaint {
-        return Err("what was done is told without a complaint".to_owned());
+        return Err(ImpossibleLine::Complaint);
     }
     let heard = (data, refusal, line.note.clone());
     let written = gateway::written(open, heard, rulebook, line.timestamp, seq).0;

@@ -19,6 +19,7 @@ use spoolgate_wire::approvals::HoldId;
 use spoolgate_wire::checks::CheckRow;
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{Principal, RequestId, RuleId, SetName, TaskName};
+use spoolgate_wire::payload::PayloadError;
 use spoolgate_wire::signing::sha256_hex;
 use spoolgate_wire::time::Time;
 
@@ -215,12 +216,12 @@ pub fn pending<'a>(
 }
 
 /// Checks the fields of a grant or denial.
-pub(super) fn check_answer(request_sha256: &str, reason: Option<&str>) -> Result<(), String> {
+pub(super) fn check_answer(request_sha256: &str, reason: Option<&str>) -> Result<(), PayloadError> {
     if !is_digest(request_sha256) {
-        return Err("`request_sha256` is 64 lower-case hex digits".to_owned());
+        return Err("`request_sha256` is 64 lower-case hex digits".into());
     }
     if reason.is_some_and(|text| text.trim().is_empty() || text.len() > REASON_BYTES_MAX) {
-        return Err(format!("`reason` is 1 to {REASON_BYTES_MAX} bytes, or left out"));
+        return Err(format!("`reason` is 1 to {REASON_BYTES_MAX} bytes, or left out").into());
     }
     Ok(())
 }

@@ -407,9 +407,9 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
     let late =
         docket.closed.is_some() || now >= docket.case.deadline || is_heard || docket.silent.contains(role);
     let read = match output {
-        _ if late => Err("it came after the command was heard, the case decided or its deadline".to_owned()),
+        _ if late => Err(SeatError::Late),
         Some(bytes) => read_output(rules, role, bytes),
-        None => Err("the seat stays empty".to_owned()),
+        None => Err(SeatError::NoOutput),
     };
     let mut blobs = Vec::new();
     let (mut payload, mut payload_blob) = (None, None);
@@ -432,7 +432,7 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
                 let (case, role) = (case.clone(), role.clone());
                 changes.push(Change::Council(case::Change::RoleSilent { case, role }));
             }
-            (format!("{note}; {}", escaped(&why)), None)
+            (format!("{note}; {}", escaped(&why.to_string())), None)
         }
     };
     let input = Input {
@@ -448,14 +448,28 @@ pub fn hear(rules: &Rulebook, docket: &Docket, answer: &RoleAnswer, now: Time) -
     Heard { input, blobs, verdict }
 }
 
-fn read_output(rules: &Rulebook, role: &str, bytes: &[u8]) -> Result<(String, RoleVerdict), String> {
-    let text = json::check_object(bytes).map_err(|error| format!("its output is no verdict: {error}"))?;
+/// Why the answer of a command fills no seat.
+#[derive(Debug, thiserror::Error)]
+enum SeatError {
+    #[error("it came after the command was heard, the case decided or its deadline")]
+    Late,
+    #[error("the seat stays empty")]
+    NoOutput,
+    #[error("its output is no verdict: {0}")]
+    Json(#[from] json::JsonError),
+    #[error("its output is no verdict: {0}")]
+    Shape(#[from] serde_json::Error),
+    #[error("its output speaks for `{0}`")]
+    OtherRole(String),
+}
+
+fn read_output(rules: &Rulebook, role: &str, bytes: &[u8]) -> Result<(String, RoleVerdict), SeatError> {
+    let text = json::check_object(bytes)?;
     let text = json::minify(text).into_owned();
-    let verdict: RoleVerdict =
-        serde_json::from_str(&text).map_err(|error| format!("its output is no verdict: {error}"))?;
+    let verdict: RoleVerdict = serde_json::from_str(&text)?;
     let named = name_of(rules, &verdict.role);
     if named != role {
-        return Err(format!("its output speaks for `{named}`"));
+        return Err(SeatError::OtherRole(named));
     }
     Ok((text, verdict))
 }

@@ -6,6 +6,7 @@ use super::actions::{Body, Freshness, Lane};
 use super::admission;
 use super::approvals::{self, Granted, Resolution};
 use super::council::{Closing, Said};
+use super::elsewhere::NoLineage;
 use super::gateway::{self, Begins};
 use super::handle::{Judged, Outcome, Turn};
 use super::history::{self, History};
@@ -124,7 +125,7 @@ pub struct Lookups {
     /// The task's tree, as the ledger has it.
     pub lineage: Lineage,
     /// The answer of a lineage command, or why there is none; `None` if no command was run.
-    pub reported: Option<Result<Reported, String>>,
+    pub reported: Option<Result<Reported, NoLineage>>,
     /// The sender's earlier decision under the same `decision_id`.
     pub decided: Option<Earlier>,
     /// The line that booked a report of the sender under the same exec_id.

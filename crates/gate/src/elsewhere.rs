@@ -53,6 +53,24 @@ pub struct CommandAnswer {
     pub output: Option<Vec<u8>>,
 }
 
+/// Why a command gave no lineage, as its line notes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NoLineage(pub String);
+
+/// Why the output of a command is not an answer.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error("it is not UTF-8")]
+    NotText,
+    #[error(transparent)]
+    Json(#[from] json::JsonError),
+    #[error(transparent)]
+    Lineage(#[from] serde_json::Error),
+    #[error("{0}")]
+    Profile(String),
+}
+
 /// A recorded answer.
 #[derive(Clone, Debug)]
 pub struct Heard {
@@ -164,11 +182,13 @@ pub fn hear_policy(
     now: Time,
 ) -> Heard {
     let written = answer.output.as_deref().unwrap_or_default();
-    let read =
-        read(answer, "profile", |text| Profile::delivered(text).map(|profile| (text.to_owned(), profile)));
+    let read = read(answer, "profile", |text| match Profile::delivered(text) {
+        Ok(profile) => Ok((text.to_owned(), profile)),
+        Err(error) => Err(OutputError::Profile(error.to_string())),
+    });
     let (note, text, profile) = match read {
         Ok((text, profile)) => (answer.note.clone(), Some(text), Some(profile)),
-        Err(why) => (why, None, None),
+        Err(NotRead(why)) => (why, None, None),
     };
     let delivered = Delivered {
         fault: profile.is_none().then(|| note.clone()),
@@ -189,30 +209,33 @@ pub fn hear_lineage(
     ask: &LineageAsk,
     answer: &CommandAnswer,
     now: Time,
-) -> (Heard, Result<Reported, String>) {
+) -> (Heard, Result<Reported, NoLineage>) {
     let read = read(answer, "lineage", |text| {
-        let text = json::check_object(text.as_bytes()).map_err(|error| error.to_string())?;
-        let text = json::minify(text).into_owned();
-        let reported: Reported = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+        let text = json::minify(json::check_object(text.as_bytes())?).into_owned();
+        let reported: Reported = serde_json::from_str(&text)?;
         Ok((text, reported))
     });
     let (note, text, reported) = match read {
         Ok((text, reported)) => (answer.note.clone(), Some(text), Ok(reported)),
-        Err(why) => (why.clone(), None, Err(why)),
+        Err(NotRead(why)) => (why.clone(), None, Err(NoLineage(why))),
     };
     let LineageAsk { source, domain, request_id, file_sha256, .. } = ask.clone();
     let about = AskedFor::Lineage { domain: domain.to_string(), source, request_id, file_sha256 };
     (taken_down(rules, about, note, text, Vec::new(), now), reported)
 }
 
+/// Why there is nothing to read in an answer, as its line notes it.
+struct NotRead(String);
+
 fn read<T>(
     answer: &CommandAnswer,
     what: &str,
-    parse: impl Fn(&str) -> Result<T, String>,
-) -> Result<T, String> {
-    let Some(output) = &answer.output else { return Err(answer.note.clone()) };
-    let text = std::str::from_utf8(output).map_err(|_| "it is not UTF-8".to_owned());
-    text.and_then(parse).map_err(|why| escaped(&format!("{}; its output is no {what}: {why}", answer.note)))
+    parse: impl Fn(&str) -> Result<T, OutputError>,
+) -> Result<T, NotRead> {
+    let Some(output) = &answer.output else { return Err(NotRead(answer.note.clone())) };
+    let text = std::str::from_utf8(output).map_err(|_| OutputError::NotText);
+    text.and_then(parse)
+        .map_err(|why| NotRead(escaped(&format!("{}; its output is no {what}: {why}", answer.note))))
 }
 
 fn taken_down(

@@ -377,16 +377,28 @@ fn heard(open: &OpenAction, ran: &Ran) -> Heard {
     }
 }
 
-fn read(output: &[u8]) -> Result<AdapterAnswer, String> {
-    let text = json::check_object(output).map_err(|error| format!("its output is no answer: {error}"))?;
+/// Why the output of an adapter is not an answer.
+#[derive(Debug, thiserror::Error)]
+enum OutputError {
+    #[error("its output is no answer: {0}")]
+    Json(#[from] json::JsonError),
+    #[error("its output is no answer: {0}")]
+    Shape(#[from] serde_json::Error),
+    #[error("its output says both success and an error")]
+    Both,
+    #[error("its output says neither success nor an error")]
+    Neither,
+}
+
+fn read(output: &[u8]) -> Result<AdapterAnswer, OutputError> {
+    let text = json::check_object(output)?;
     let text = json::minify(text);
-    let mut answer: AdapterAnswer =
-        serde_json::from_str(&text).map_err(|error| format!("its output is no answer: {error}"))?;
+    let mut answer: AdapterAnswer = serde_json::from_str(&text)?;
     // A line does not distinguish null from absent.
     answer.data.take_if(|data| data.get() == "null");
     match (answer.success, &answer.error) {
-        (true, Some(_)) => Err("its output says both success and an error".to_owned()),
-        (false, None) => Err("its output says neither success nor an error".to_owned()),
+        (true, Some(_)) => Err(OutputError::Both),
+        (false, None) => Err(OutputError::Neither),
         _ => Ok(answer),
     }
 }

@@ -8,7 +8,7 @@ use super::prepare::Refusal;
 use super::record::MarketRows;
 use super::state::Change;
 use spoolgate_trading as trading;
-use spoolgate_trading::market_row::Row;
+use spoolgate_trading::market_row::{Row, RowFlaw};
 use spoolgate_trading::venue::{LeftOpen, Step, paper};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{OrderId, Symbol};
@@ -28,6 +28,30 @@ pub(super) enum RowSource {
     },
     /// In the payload of the decision that follows the lines.
     Payload,
+}
+
+/// Why rows of a request are not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RowError {
+    /// A row cannot be market data.
+    #[error("`{list}[{index}]`: {flaw}")]
+    Flaw {
+        /// The list of the payload.
+        list: &'static str,
+        /// The index of the row.
+        index: usize,
+        /// What is wrong with it.
+        flaw: RowFlaw,
+    },
+    /// A row is not later than the row before it.
+    #[error("`{list}[{index}]` is not later than the one before it")]
+    Order {
+        /// The list of the payload.
+        list: &'static str,
+        /// The index of the row.
+        index: usize,
+    },
 }
 
 /// The effects of rows.
@@ -104,7 +128,7 @@ impl Turn<'_> {
 ///
 /// # Errors
 /// Names the row that cannot be market data or is out of order.
-pub fn rows(update: &UpdateMarket) -> Result<Vec<Row>, String> {
+pub fn rows(update: &UpdateMarket) -> Result<Vec<Row>, RowError> {
     let bars = checked("bars", update.bars.iter().map(bar).collect())?;
     let quotes = checked("quotes", update.quotes.iter().map(quote).collect())?;
     let mut rows = [bars, quotes].concat();
@@ -134,16 +158,13 @@ fn quote(quote: &QuoteRow) -> Row {
     }
 }
 
-fn checked(name: &str, rows: Vec<Row>) -> Result<Vec<Row>, String> {
+fn checked(list: &'static str, rows: Vec<Row>) -> Result<Vec<Row>, RowError> {
     for (index, row) in rows.iter().enumerate() {
-        row.check().map_err(|flaw| format!("`{name}[{index}]`: {flaw}"))?;
+        row.check().map_err(|flaw| RowError::Flaw { list, index, flaw })?;
     }
     let later = rows.iter().skip(1).zip(&rows).position(|(next, row)| next.known_ms() <= row.known_ms());
     match later {
-        Some(index) => {
-            let index = index.saturating_add(1);
-            Err(format!("`{name}[{index}]` is not later than the one before it"))
-        }
+        Some(index) => Err(RowError::Order { list, index: index.saturating_add(1) }),
         None => Ok(rows),
     }
 }

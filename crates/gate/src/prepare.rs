@@ -228,6 +228,7 @@ pub(super) fn read_body(envelope: &Envelope, file_bytes: usize) -> Result<Body, 
     }
     action.read(&envelope.payload).map_err(|why| {
         // The refusal stays in the ledger for ever, so it must not quote a sealed value.
+        let why = why.to_string();
         let why = if rule.sealed.is_empty() { why.into() } else { sealing::without_values(&why) };
         Refusal::new(Code::MalformedPayload, format!("payload of `{}`: {why}", rule.name))
     })

@@ -14,6 +14,7 @@ use spoolgate_rules::services::{self, Edit, Service};
 use spoolgate_rules::{Rulebook, RulebookError, gateway};
 use spoolgate_wire::code::Code;
 use spoolgate_wire::ids::{Principal, ServiceName};
+use spoolgate_wire::payload::PayloadError;
 use spoolgate_wire::services::AddService;
 use spoolgate_wire::time::Time;
 
@@ -202,7 +203,8 @@ impl Turn<'_> {
 }
 
 /// Checks a service to be added, as far as that is possible without the others.
-pub(super) fn check_added(add: &AddService) -> Result<(), String> {
-    services::folded(&add.host)?;
-    services::fault_of(add.port, &add.protocol, &add.methods, &add.actions).map_or(Ok(()), Err)
+pub(super) fn check_added(add: &AddService) -> Result<(), PayloadError> {
+    services::folded(&add.host).map_err(|error| error.to_string())?;
+    let fault = services::fault_of(add.port, &add.protocol, &add.methods, &add.actions);
+    fault.map_or(Ok(()), |fault| Err(fault.into()))
 }

@@ -11,6 +11,7 @@ use crate::index::fold::fold;
 use spoolgate_admission::lineage::{self, Reported};
 use spoolgate_gate::actions::Lane;
 use spoolgate_gate::decide::Lookups;
+use spoolgate_gate::elsewhere::NoLineage;
 use spoolgate_gate::gateway::Begins;
 use spoolgate_gate::prepare::{Prepared, Refusal};
 use spoolgate_gate::record::{Decision, Event, EventKind, Published, Record, Status};
@@ -66,7 +67,7 @@ pub(super) struct Waited {
     pub(super) waits: u32,
     /// What a lineage command reported about its task, or why it reported nothing; `None` if no
     /// command was asked.
-    pub(super) reported: Option<Result<Reported, String>>,
+    pub(super) reported: Option<Result<Reported, NoLineage>>,
 }
 
 /// Lines on their way into the ledger.
@@ -111,7 +112,7 @@ impl Home {
     }
 
     pub(super) fn push_event(&mut self, pending: &mut Pending, record: Record) -> Result<(), HomeError> {
-        let body = record.body().map_err(HomeError::Record)?;
+        let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
         self.push(pending, record, body)
     }
 
@@ -253,7 +254,7 @@ impl Home {
         pending: &mut Pending,
         request: &Prepared,
         bytes: Option<&[u8]>,
-        reported: Option<Result<Reported, String>>,
+        reported: Option<Result<Reported, NoLineage>>,
         now: Time,
     ) -> Result<u64, HomeError> {
         pending.turn = pending.turn.saturating_add(1);
@@ -437,9 +438,9 @@ pub fn render(decided: &Decided) -> Result<Vec<String>, String> {
     // Room for prev, seq, batch and kind.
     let body_max = LINE_BYTES_MAX - 200;
     for rows in &decided.market {
-        bodies.push(Record::Market(rows.clone()).body()?);
+        bodies.push(Record::Market(rows.clone()).body().map_err(|error| error.to_string())?);
     }
-    bodies.push(decided.decision.body()?);
+    bodies.push(decided.decision.body().map_err(|error| error.to_string())?);
     if let Some(line) = &decided.council {
         bodies.push(serde_json::to_string(line).map_err(|error| error.to_string())?);
     }

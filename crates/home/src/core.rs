@@ -128,7 +128,7 @@ impl Core {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        decision.answer(blob.as_deref()).map_err(HomeError::AnswerLost)
+        decision.answer(blob.as_deref()).map_err(|error| HomeError::AnswerLost(error.to_string()))
     }
 
     /// Rebuilds the answer of line `seq` from the ledger.
@@ -167,7 +167,7 @@ impl Core {
             Some(digest) => self.blob(digest)?,
             None => None,
         };
-        line.answer(blob.as_deref()).map_err(HomeError::AnswerLost)
+        line.answer(blob.as_deref()).map_err(|error| HomeError::AnswerLost(error.to_string()))
     }
 
     /// Returns the bytes that line `seq` answers with, also for council decisions. `None` if its

@@ -187,7 +187,7 @@ impl Trial {
                     Some(Record::Decision(decision)) => {
                         let digest = decision.data_blob.as_deref();
                         let kept = digest.map(|digest| blob(disk.as_ref(), digest)).transpose()?.flatten();
-                        decision.answer(kept.as_deref()).map_err(lost)?
+                        decision.answer(kept.as_deref()).map_err(|error| lost(error.to_string()))?
                     }
                     _ => return Err(lost(format!("line {seq} is no decision"))),
                 }
@@ -202,7 +202,7 @@ impl Trial {
                 let digest = decided.decision.data_blob.clone();
                 let at = decided.blobs.iter().position(|(of, _)| Some(of) == digest.as_ref());
                 let bytes = at.map(|at| decided.blobs.swap_remove(at).1);
-                decided.decision.answer(bytes.as_deref()).map_err(lost)?
+                decided.decision.answer(bytes.as_deref()).map_err(|error| lost(error.to_string()))?
             }
         };
         Ok(Tried { decision: decided.decision, answer, remarks })

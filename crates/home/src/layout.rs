@@ -163,7 +163,7 @@ pub fn found_with(
         program: spoolgate_wire::VERSION.to_owned(),
         changes: vec![Change::RulebookLoaded { hash: rulebook.hash }, Change::KeyAdded(key)],
     });
-    let body = genesis.body().map_err(HomeError::Record)?;
+    let body = genesis.body().map_err(|error| HomeError::Record(error.to_string()))?;
     Ledger::create(disk, signer, &[(genesis.kind(), body)])?;
     Ok((key_id, verifier))
 }

@@ -63,7 +63,8 @@ impl Projection for Proposals {
                     None => continue,
                 },
             };
-            let want = Want::Bytes(text.map_err(HomeError::Record)?.into_bytes());
+            let text = text.map_err(|error| HomeError::Record(error.to_string()))?;
+            let want = Want::Bytes(text.into_bytes());
             files.push(File { path: place(folder), line, want });
             if folder != "pending" {
                 files.push(File { path: place("pending"), line, want: Want::Nothing });
@@ -132,7 +133,8 @@ impl Outside {
     ) -> Result<(), HomeError> {
         for step in steps(changes) {
             if let Step::Pended { proposed, .. } = step {
-                self.notify(core, news, pending_file(proposed).map_err(HomeError::Record)?);
+                let text = pending_file(proposed).map_err(|error| HomeError::Record(error.to_string()))?;
+                self.notify(core, news, text);
             }
         }
         Ok(())

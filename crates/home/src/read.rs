@@ -190,7 +190,7 @@ impl View {
                 let bytes = log::read_line(self.disk.as_ref(), location)?;
                 let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
                 let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
-                return Record::parse(line.kind, &line.body()).map_err(fail);
+                return Record::parse(line.kind, &line.body()).map_err(|error| fail(error.to_string()));
             }
         }
         Ok(None)
@@ -287,7 +287,8 @@ pub(super) fn read_with(root: &Path, seams: &Seams, index: Option<Store>) -> Res
     };
     let mut outstanding = Outstanding::new();
     let position = each_sealed_line(seams.disk.as_ref(), position, &mut |line| {
-        let record = Record::parse(&line.kind, &line.body).map_err(HomeError::Record)?;
+        let record =
+            Record::parse(&line.kind, &line.body).map_err(|error| HomeError::Record(error.to_string()))?;
         let Some(record) = record else { return Ok(()) };
         fold(&mut state, &store, &mut outstanding, line.seq, &record)?;
         if record.is_indexed() {

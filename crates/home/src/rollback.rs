@@ -172,8 +172,8 @@ impl Home {
             note: format!("gave up {} and went on from {}", given.head, given_up.resumed_from),
             changes: vec![Change::HeadsGivenUp(given_up.clone())],
         });
-        let sealed =
-            home.core.ledger.append(&[(record.kind(), record.body().map_err(HomeError::Record)?)])?;
+        let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
+        let sealed = home.core.ledger.append(&[(record.kind(), body)])?;
         fold(&mut home.core.state, &home.core.store, &mut home.core.outstanding, line, &record)?;
         if let Some(location) = sealed.locations.first() {
             home.core.store.insert_line(line, *location, &record)?;

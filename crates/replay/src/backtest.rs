@@ -167,8 +167,8 @@ impl Report {
         };
         self.again = self.again.saturating_add(1);
         if options.rules.is_none() && self.other_bytes.len() < OTHER_BYTES_MAX {
-            let is_same = after.body().map_err(HomeError::Record)?
-                == line.decision.body().map_err(HomeError::Record)?;
+            let body = |of: &Decision| of.body().map_err(|error| HomeError::Record(error.to_string()));
+            let is_same = body(&after)? == body(&line.decision)?;
             self.other_bytes.extend((!is_same).then_some(line.seq));
         }
         self.recorded.count(&line.decision);

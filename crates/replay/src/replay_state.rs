@@ -13,6 +13,7 @@ use spoolgate_gate::again;
 use spoolgate_gate::approvals::Granted;
 use spoolgate_gate::council::Said;
 use spoolgate_gate::decide::{Lookups, decide_granted};
+use spoolgate_gate::elsewhere::NoLineage;
 use spoolgate_gate::proposals::Change as Step;
 use spoolgate_gate::record::{AdmissionInput, AskedFor, Decision, Response};
 use spoolgate_gate::sealing::NO_DIGEST;
@@ -55,7 +56,7 @@ pub struct Past {
     held: VecDeque<(u64, Arc<Record>)>,
     rulebooks: BTreeMap<String, Option<Arc<Rulebook>>>,
     /// Results of lineage commands, by sender, request id and digest of the file.
-    reported: BTreeMap<(Principal, RequestId, String), Result<Reported, String>>,
+    reported: BTreeMap<(Principal, RequestId, String), Result<Reported, NoLineage>>,
     /// Number of cases decided in this batch; then the time of the last one, and how many were
     /// decided at that time.
     cases_in_batch: usize,
@@ -172,7 +173,7 @@ impl Past {
         let text = self.text(input.payload.as_deref(), input.payload_blob.as_deref())?;
         let reported = match text.map(|text| serde_json::from_str(&text)) {
             Some(Ok(reported)) => Ok(reported),
-            _ => Err(input.note.clone()),
+            _ => Err(NoLineage(input.note.clone())),
         };
         self.reported.insert((source.clone(), request_id.clone(), file_sha256.clone()), reported);
         Ok(())
@@ -360,7 +361,7 @@ impl Past {
         let bytes = log::read_line(self.disk.as_ref(), location)?;
         let fail = |error: String| HomeError::Record(format!("line {seq}: {error}"));
         let line = line::parse(&bytes).map_err(|error| fail(error.to_string()))?;
-        Record::parse(line.kind, &line.body()).map_err(fail)
+        Record::parse(line.kind, &line.body()).map_err(|error| fail(error.to_string()))
     }
 }
 

@@ -121,7 +121,7 @@ fn row_of(line: &Line) -> Row {
         Ok(Some(record)) => row_of_event(line, &record),
         // Lines that the ledger writes about itself, and lines that this version cannot read.
         Ok(None) => told("", line, String::new(), String::new()),
-        Err(error) => told("", line, String::new(), error),
+        Err(error) => told("", line, String::new(), error.to_string()),
     }
 }
 

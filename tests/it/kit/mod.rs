@@ -233,7 +233,7 @@ pub fn lines(home: &Path) -> Result<Vec<(u64, String, Option<Record>)>, String> 
         for text in bytes.split_inclusive(|byte| *byte == b'\n') {
             let Some(text) = text.strip_suffix(b"\n") else { break };
             let Ok(line) = line::parse(text) else { break };
-            let record = Record::parse(line.kind, &line.body())?;
+            let record = Record::parse(line.kind, &line.body()).map_err(|error| error.to_string())?;
             batch.push((line.seq, line.kind.to_owned(), record));
             if line.kind == "seal" {
                 found.append(&mut batch);

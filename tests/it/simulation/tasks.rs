@@ -84,7 +84,7 @@ impl Life {
         let log = self.disk.get(Path::new("audit/log-00000001.jsonl")).ok_or("there is no log")?;
         let first = log.split(|byte| *byte == b'\n').next().unwrap_or_default();
         let line = line::parse(first).map_err(|error| error.to_string())?;
-        match Record::parse(line.kind, &line.body())? {
+        match Record::parse(line.kind, &line.body()).map_err(|error| error.to_string())? {
             Some(Record::Genesis(genesis)) => genesis.log_key.parse().map_err(|error| format!("{error}")),
             other => Err(format!("the first line is {other:?}")),
         }

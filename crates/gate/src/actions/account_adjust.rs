@@ -26,7 +26,7 @@ impl Action for AccountAdjust {
     const ROW: Row =
         Row::new(ActionName::AccountAdjust, "AdjustAccount", "amount, reason", HUMAN).lane(Lane::Control);
 
-    fn check(adjust: &AdjustAccount) -> Result<(), String> {
+    fn check(adjust: &AdjustAccount) -> Result<(), PayloadError> {
         check_reason(&adjust.reason)
     }
 

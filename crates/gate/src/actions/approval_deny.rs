@@ -28,7 +28,7 @@ impl Action for ApprovalDeny {
     const ROW: Row = Row::new(ActionName::ApprovalDeny, "DenyApproval", "id, request_sha256, reason?", HUMAN)
         .lane(Lane::Control);
 
-    fn check(deny: &DenyApproval) -> Result<(), String> {
+    fn check(deny: &DenyApproval) -> Result<(), PayloadError> {
         check_answer(&deny.request_sha256, deny.reason.as_deref())
     }
 

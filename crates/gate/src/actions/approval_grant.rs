@@ -29,7 +29,7 @@ impl Action for ApprovalGrant {
         Row::new(ActionName::ApprovalGrant, "GrantApproval", "id, request_sha256, reason?, remember?", HUMAN)
             .lane(Lane::Control);
 
-    fn check(grant: &GrantApproval) -> Result<(), String> {
+    fn check(grant: &GrantApproval) -> Result<(), PayloadError> {
         check_answer(&grant.request_sha256, grant.reason.as_deref())
     }
 

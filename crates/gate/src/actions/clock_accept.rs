@@ -20,7 +20,7 @@ impl Action for ClockAccept {
     const CONDITIONS: &'static [Condition] = &[BYTES];
     const ROW: Row = Row::new(ActionName::ClockAccept, "AcceptClock", "reason", HUMAN).lane(Lane::Control);
 
-    fn check(accept: &AcceptClock) -> Result<(), String> {
+    fn check(accept: &AcceptClock) -> Result<(), PayloadError> {
         check_reason(&accept.reason)
     }
 

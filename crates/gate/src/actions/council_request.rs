@@ -31,8 +31,8 @@ impl Action for CouncilRequest {
         "Put a change of research, specification, configuration or code before the council of roles. `request_id` is the name of the case.",
     );
 
-    fn check(case: &Case) -> Result<(), String> {
-        Ok(case.validate()?)
+    fn check(case: &Case) -> Result<(), PayloadError> {
+        case.validate()
     }
 
     fn needs(_: &Rulebook, _: &Authentic, case: &Case, needs: &mut Needs) {

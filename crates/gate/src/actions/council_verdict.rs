@@ -24,8 +24,8 @@ impl Action for CouncilVerdict {
         "A role's verdict on a case of somebody else. `request_id` is the name of the case.",
     );
 
-    fn check(submit: &SubmitVerdict) -> Result<(), String> {
-        Ok(submit.validate()?)
+    fn check(submit: &SubmitVerdict) -> Result<(), PayloadError> {
+        submit.validate()
     }
 
     fn needs(rules: &Rulebook, sender: &Authentic, submit: &SubmitVerdict, needs: &mut Needs) {

@@ -35,9 +35,9 @@ impl Action for FundingUpdate {
     const ROW: Row =
         Row::new(ActionName::FundingUpdate, "UpdateFunding", "symbol, rate, time", FEEDS).lane(Lane::Feed);
 
-    fn check(update: &UpdateFunding) -> Result<(), String> {
+    fn check(update: &UpdateFunding) -> Result<(), PayloadError> {
         if update.rate.abs() >= Amount::ONE {
-            return Err(format!("`rate` is {}; it must be between -1 and 1, as 0.0001", update.rate));
+            return Err(format!("`rate` is {}; it must be between -1 and 1, as 0.0001", update.rate).into());
         }
         Ok(())
     }

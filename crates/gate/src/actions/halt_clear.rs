@@ -24,7 +24,7 @@ impl Action for HaltClear {
     const CONDITIONS: &'static [Condition] = &[BYTES];
     const ROW: Row = Row::new(ActionName::HaltClear, "ClearHalt", "scope, reason", HUMAN).lane(Lane::Control);
 
-    fn check(clear: &ClearHalt) -> Result<(), String> {
+    fn check(clear: &ClearHalt) -> Result<(), PayloadError> {
         check_reason(&clear.reason)
     }
 

@@ -27,7 +27,7 @@ impl Action for HaltSet {
         .lane(Lane::Control)
         .rate(Rate::Free);
 
-    fn check(set: &SetHalt) -> Result<(), String> {
+    fn check(set: &SetHalt) -> Result<(), PayloadError> {
         check_reason(&set.reason)
     }
 

@@ -58,10 +58,10 @@ impl Action for KeysAdd {
         schema
     }
 
-    fn check(add: &AddKey) -> Result<(), String> {
+    fn check(add: &AddKey) -> Result<(), PayloadError> {
         check_key_id(&add.key_id)?;
         match add.others_end {
-            Some(_) => Err("`others_end` belongs to keys.rotate".to_owned()),
+            Some(_) => Err("`others_end` belongs to keys.rotate".into()),
             None => Ok(()),
         }
     }
@@ -92,11 +92,11 @@ impl Action for KeysRotate {
         schema
     }
 
-    fn check(add: &AddKey) -> Result<(), String> {
+    fn check(add: &AddKey) -> Result<(), PayloadError> {
         check_key_id(&add.key_id)?;
         match add.others_end {
             Some(_) => Ok(()),
-            None => Err("`others_end` is missing".to_owned()),
+            None => Err("`others_end` is missing".into()),
         }
     }
 
@@ -117,7 +117,7 @@ impl Action for KeysRevoke {
     const ROW: Row =
         Row::new(ActionName::KeysRevoke, "RevokeKey", "key_id, reason", HUMAN).lane(Lane::Control);
 
-    fn check(revoke: &RevokeKey) -> Result<(), String> {
+    fn check(revoke: &RevokeKey) -> Result<(), PayloadError> {
         check_reason(&revoke.reason)?;
         check_key_id(&revoke.key_id)
     }
@@ -149,11 +149,11 @@ impl Action for KeysRevoke {
     }
 }
 
-fn check_key_id(key_id: &str) -> Result<(), String> {
+fn check_key_id(key_id: &str) -> Result<(), PayloadError> {
     if key_id.len() == 16 && signing::unhex(key_id).is_some() {
         return Ok(());
     }
-    Err("`key_id` is not 16 lower-case hex digits".to_owned())
+    Err("`key_id` is not 16 lower-case hex digits".into())
 }
 
 fn add_key(turn: &Turn<'_>, add: &AddKey) -> Result<Outcome, Refusal> {

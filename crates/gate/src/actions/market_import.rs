@@ -40,12 +40,12 @@ impl Action for MarketImport {
     )
     .lane(Lane::Feed);
 
-    fn check(import: &ImportMarket) -> Result<(), String> {
+    fn check(import: &ImportMarket) -> Result<(), PayloadError> {
         if !is_digest(&import.rows_sha256) || !is_digest(&import.file_sha256) {
-            return Err("`rows_sha256` and `file_sha256` are 64 lower-case hex digits".to_owned());
+            return Err("`rows_sha256` and `file_sha256` are 64 lower-case hex digits".into());
         }
         if import.file_name.len() > 255 {
-            return Err("`file_name` is longer than 255 bytes".to_owned());
+            return Err("`file_name` is longer than 255 bytes".into());
         }
         Ok(())
     }

@@ -42,15 +42,15 @@ impl Action for MarketUpdate {
         Row::new(ActionName::MarketUpdate, "UpdateMarket", "symbol, bars?, quotes?, regime?", FEEDS)
             .lane(Lane::Feed);
 
-    fn check(update: &UpdateMarket) -> Result<(), String> {
-        Ok(update.validate()?)
+    fn check(update: &UpdateMarket) -> Result<(), PayloadError> {
+        update.validate()
     }
 
     /// The effects of the rows are in the decision's own line. Only what does not fit there gets
     /// lines of its own, as with an import.
     fn execute(turn: &Turn<'_>, _: &Authentic, update: &UpdateMarket) -> Result<Outcome, Refusal> {
         let UpdateMarket { symbol, regime, .. } = update;
-        let given = rows(update).map_err(|what| Refusal::new(Code::MarketRefused, what))?;
+        let given = rows(update).map_err(|error| Refusal::new(Code::MarketRefused, error.to_string()))?;
         let Run { mut steps, fills, left_open } = turn.run(symbol, &given)?;
         let taken = venue::count_new(&turn.state.book, turn.rules, symbol, &given, turn.now);
         let mut changes = Vec::new();

@@ -57,7 +57,7 @@ use spoolgate_rules::principals::Role;
 use spoolgate_wire::action_name::ActionName;
 use spoolgate_wire::admin::REASON_BYTES_MAX;
 use spoolgate_wire::orders::Empty;
-use spoolgate_wire::payload::Payload;
+use spoolgate_wire::payload::{Payload, PayloadError};
 
 /// Imports that most action files need.
 mod prelude {
@@ -77,6 +77,7 @@ mod prelude {
     pub(super) use spoolgate_wire::action_name::ActionName;
     pub(super) use spoolgate_wire::code::Code;
     pub(super) use spoolgate_wire::orders::Empty;
+    pub(super) use spoolgate_wire::payload::PayloadError;
 }
 
 /// An action: its payload and answer, who may request it, and what it does.
@@ -106,7 +107,7 @@ pub trait Action: 'static {
     ///
     /// # Errors
     /// Describes what is wrong with the payload.
-    fn check(_payload: &Self::Payload) -> Result<(), String> {
+    fn check(_payload: &Self::Payload) -> Result<(), PayloadError> {
         Ok(())
     }
 
@@ -136,7 +137,7 @@ pub trait ErasedAction: Sync {
     ///
     /// # Errors
     /// Describes what is wrong with the payload.
-    fn read(&'static self, text: &str) -> Result<Body, String>;
+    fn read(&'static self, text: &str) -> Result<Body, PayloadError>;
 }
 
 /// A payload whose type is erased, together with its action.
@@ -224,7 +225,7 @@ impl<A: Action + Sync> ErasedAction for A {
         A::answer_schema()
     }
 
-    fn read(&'static self, text: &str) -> Result<Body, String> {
+    fn read(&'static self, text: &str) -> Result<Body, PayloadError> {
         let payload = A::Payload::read(text)?;
         A::check(&payload)?;
         Ok(Body::of::<A>(payload))
@@ -305,9 +306,9 @@ pub fn rows() -> impl ExactSizeIterator<Item = &'static Row> {
 }
 
 /// Checks the reason that a person gives.
-fn check_reason(reason: &str) -> Result<(), String> {
+fn check_reason(reason: &str) -> Result<(), PayloadError> {
     if reason.trim().is_empty() || reason.len() > REASON_BYTES_MAX {
-        return Err(format!("`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}", reason.len()));
+        return Err(format!("`reason` has {} bytes; say why in 1 to {REASON_BYTES_MAX}", reason.len()).into());
     }
     Ok(())
 }

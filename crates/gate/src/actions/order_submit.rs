@@ -29,8 +29,8 @@ impl Action for OrderSubmit {
         "Open or reduce a position. The gate checks it against limits that you cannot change. A refusal says which checks failed, with the measured value and the limit, and the headroom: the largest size that would pass. An order that only reduces a position is refused by no limit. Numbers may be strings; they are exact decimals.",
     );
 
-    fn check(order: &SubmitOrder) -> Result<(), String> {
-        Ok(order.validate()?)
+    fn check(order: &SubmitOrder) -> Result<(), PayloadError> {
+        order.validate()
     }
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, order: &SubmitOrder) -> Result<Outcome, Refusal> {

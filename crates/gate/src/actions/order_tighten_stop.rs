@@ -23,9 +23,9 @@ impl Action for OrderTightenStop {
             "Move a protective stop closer to the market. There is no way to loosen one.",
         );
 
-    fn check(tighten: &TightenStop) -> Result<(), String> {
+    fn check(tighten: &TightenStop) -> Result<(), PayloadError> {
         if !tighten.new_stop.is_positive() {
-            return Err(format!("`new_stop` is {}; it must be above 0", tighten.new_stop));
+            return Err(format!("`new_stop` is {}; it must be above 0", tighten.new_stop).into());
         }
         Ok(())
     }

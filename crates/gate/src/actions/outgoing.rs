@@ -136,7 +136,7 @@ impl ErasedAction for Outgoing {
         schemars::json_schema!({"description": "What the adapter gave: any JSON, whose shape is the other side's."})
     }
 
-    fn read(&'static self, text: &str) -> Result<Body, String> {
+    fn read(&'static self, text: &str) -> Result<Body, PayloadError> {
         let call = GatewayCall::read(self.row.name.as_str(), text)?;
         Ok(Body { rule: &self.row, payload: Arc::new(call) })
     }

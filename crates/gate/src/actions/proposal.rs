@@ -26,8 +26,8 @@ impl Action for ProposalApprove {
         schemas::variant::<Answered<'_>>("ProposalApplied")
     }
 
-    fn check(approve: &ApproveProposal) -> Result<(), String> {
-        Ok(approve.validate()?)
+    fn check(approve: &ApproveProposal) -> Result<(), PayloadError> {
+        approve.validate()
     }
 
     fn needs(_: &Rulebook, _: &Authentic, approve: &ApproveProposal, needs: &mut Needs) {
@@ -51,7 +51,7 @@ impl Action for ProposalDecline {
         schemas::variant::<Answered<'_>>("ProposalDeclined")
     }
 
-    fn check(end: &EndProposal) -> Result<(), String> {
+    fn check(end: &EndProposal) -> Result<(), PayloadError> {
         check_reason(&end.reason)
     }
 
@@ -76,7 +76,7 @@ impl Action for ProposalRevert {
         schemas::variant::<Answered<'_>>("ProposalReverted")
     }
 
-    fn check(end: &EndProposal) -> Result<(), String> {
+    fn check(end: &EndProposal) -> Result<(), PayloadError> {
         check_reason(&end.reason)
     }
 

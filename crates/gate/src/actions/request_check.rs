@@ -146,12 +146,13 @@ impl Action for RequestCheck {
         schema
     }
 
-    fn check(asked: &CheckRequest) -> Result<(), String> {
+    fn check(asked: &CheckRequest) -> Result<(), PayloadError> {
         if !names().contains(&asked.action.as_str()) {
-            return Err(format!("`action` is none of those that can be asked about: {}", names().join(", ")));
+            let names = names().join(", ");
+            return Err(format!("`action` is none of those that can be asked about: {names}").into());
         }
         if !asked.payload.get().starts_with('{') {
-            return Err("`payload` must be an object: that of the action that is asked about".to_owned());
+            return Err("`payload` must be an object: that of the action that is asked about".into());
         }
         Ok(())
     }
@@ -165,8 +166,9 @@ impl Action for RequestCheck {
     /// Names of orders and holds in the answer are derived from this request's own line, so nothing
     /// ever exists under them.
     fn execute(turn: &Turn<'_>, sender: &Authentic, asked: &CheckRequest) -> Result<Outcome, Refusal> {
-        let internal =
-            |what: String| Refusal::new(Code::Internal, format!("the answer cannot be told: {what}"));
+        let internal = |what: &dyn std::fmt::Display| {
+            Refusal::new(Code::Internal, format!("the answer cannot be told: {what}"))
+        };
         let request = asked_about(sender, asked);
         let lookups = Lookups {
             closed_order: turn.lookups.closed_order.clone(),
@@ -180,7 +182,7 @@ impl Action for RequestCheck {
             let digest = decided.decision.data_blob.clone();
             let at = decided.blobs.iter().position(|(of, _)| Some(of) == digest.as_ref());
             let bytes = at.map(|at| decided.blobs.swap_remove(at).1);
-            let answer = decided.decision.answer(bytes.as_deref()).map_err(internal)?;
+            let answer = decided.decision.answer(bytes.as_deref()).map_err(|error| internal(&error))?;
             let status = match answer.status {
                 AnswerStatus::Success => WouldBe::Success,
                 AnswerStatus::Error => WouldBe::Error,
@@ -189,8 +191,8 @@ impl Action for RequestCheck {
             };
             Told { status, data: answer.data, error: answer.error }
         };
-        let data = serde_json::value::to_raw_value(&Checked { would_be: told })
-            .map_err(|error| internal(error.to_string()))?;
+        let data =
+            serde_json::value::to_raw_value(&Checked { would_be: told }).map_err(|error| internal(&error))?;
         Ok(Outcome { data: Some(data), ..Outcome::default() })
     }
 }

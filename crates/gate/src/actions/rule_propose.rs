@@ -30,8 +30,8 @@ impl Action for RulePropose {
         schemas::variant::<Answered<'_>>("ProposalAcknowledged")
     }
 
-    fn check(proposal: &RuleProposal) -> Result<(), String> {
-        Ok(proposal.validate()?)
+    fn check(proposal: &RuleProposal) -> Result<(), PayloadError> {
+        proposal.validate()
     }
 
     fn needs(rules: &Rulebook, _: &Authentic, proposal: &RuleProposal, needs: &mut Needs) {

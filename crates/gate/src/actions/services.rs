@@ -43,7 +43,7 @@ impl Action for ServicesAdd {
         schema
     }
 
-    fn check(add: &AddService) -> Result<(), String> {
+    fn check(add: &AddService) -> Result<(), PayloadError> {
         check_added(add)
     }
 

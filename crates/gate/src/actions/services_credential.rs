@@ -29,10 +29,10 @@ impl Action for ServicesCredential {
         Row::new(ActionName::ServicesCredential, "SetCredential", "service, credential_id?", HUMAN)
             .lane(Lane::Control);
 
-    fn check(set: &SetCredential) -> Result<(), String> {
+    fn check(set: &SetCredential) -> Result<(), PayloadError> {
         let is_id = |id: &String| id.len() == 32 && signing::unhex(id).is_some();
         if !set.credential_id.as_ref().is_none_or(is_id) {
-            return Err("`credential_id` is not 32 lower-case hex digits".to_owned());
+            return Err("`credential_id` is not 32 lower-case hex digits".into());
         }
         Ok(())
     }

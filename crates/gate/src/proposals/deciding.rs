@@ -58,11 +58,11 @@ pub enum Body<'a> {
 }
 
 fn raw(body: &Body<'_>) -> Result<Option<Box<RawValue>>, Refusal> {
-    to_raw_value(body).map(Some).map_err(|error| internal(error.to_string()))
+    to_raw_value(body).map(Some).map_err(internal)
 }
 
-fn internal(what: String) -> Refusal {
-    Refusal::new(Code::Internal, format!("the proposal cannot be written: {what}"))
+fn internal(error: impl std::fmt::Display) -> Refusal {
+    Refusal::new(Code::Internal, format!("the proposal cannot be written: {error}"))
 }
 
 fn done(body: &Body<'_>, change: Change) -> Result<Outcome, Refusal> {
@@ -208,7 +208,7 @@ impl Turn<'_> {
         match approve(self.rules, proposed, by, asked.sha256.clone())? {
             Approved::Applied(change) => {
                 let Change::Applied { proposed, rulebook, .. } = &change else {
-                    return Err(internal("it was not applied".to_owned()));
+                    return Err(internal("it was not applied"));
                 };
                 let (proposal_id, rule_id) = (proposed.proposal_id, &proposed.rule_id.clone());
                 let rulebook = &rulebook.clone();

@@ -121,7 +121,11 @@ fn seen(text: &str) -> String {
     out
 }
 
-fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) -> Result<String, String> {
+fn file(
+    proposed: &Proposed,
+    status: &'static str,
+    decided: Option<&Ended<'_>>,
+) -> Result<String, serde_yaml::Error> {
     let Proposed { path, old, new, .. } = proposed;
     let file = ProposalFile {
         proposal: proposed.proposal_id,
@@ -145,14 +149,14 @@ fn file(proposed: &Proposed, status: &'static str, decided: Option<&Ended<'_>>) 
         diff: seen(&diff::unified(path, old.as_deref(), new.as_deref())),
         decided: decided.map(Decided::of),
     };
-    serde_yaml::to_string(&file).map_err(|error| error.to_string())
+    serde_yaml::to_string(&file)
 }
 
 /// The text of the file that an approver decides on.
 ///
 /// # Errors
 /// Returns the message of the YAML writer.
-pub fn pending_file(proposed: &Proposed) -> Result<String, String> {
+pub fn pending_file(proposed: &Proposed) -> Result<String, serde_yaml::Error> {
     file(proposed, "pending", None)
 }
 
@@ -160,7 +164,7 @@ pub fn pending_file(proposed: &Proposed) -> Result<String, String> {
 ///
 /// # Errors
 /// Returns the message of the YAML writer.
-pub fn result_file(proposed: &Proposed, ended: &Ended<'_>) -> Result<String, String> {
+pub fn result_file(proposed: &Proposed, ended: &Ended<'_>) -> Result<String, serde_yaml::Error> {
     let status = match ended {
         Ended::Applied { .. } => "applied",
         Ended::Declined { .. } => "declined",

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::decision::{Decision, Ruling, Status};
+use super::error::LineAnswerError;
 use crate::approvals;
 use spoolgate_admission::Receipt;
 use spoolgate_admission::receipt::Verdict;
@@ -101,10 +102,10 @@ impl Decision {
     ///
     /// # Errors
     /// A message if a blob is needed and missing or is not JSON.
-    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
+    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, LineAnswerError> {
         let data = match (&self.data, &self.data_blob, self.decision) {
             _ if self.status == Status::Pending => {
-                return Err(format!("line {}: what came of it stands in its response", self.id));
+                return Err(LineAnswerError::Pending(self.id.clone()));
             }
             _ if self.status == Status::Held => self.held_answer()?,
             (None, None, _) if self.is_about_admission() => self.admission_answer()?,
@@ -138,11 +139,11 @@ impl Decision {
             || self.metadata.code == Some(Code::AdmissionDenied)
     }
 
-    fn admission_answer(&self) -> Result<Option<Box<RawValue>>, String> {
+    fn admission_answer(&self) -> Result<Option<Box<RawValue>>, LineAnswerError> {
         let Some(receipt) = self.receipt.as_deref() else { return Ok(None) };
         let checks = self.checks.iter().map(AnsweredRow::from).collect();
         let body = AdmissionAnswer { decision: receipt.decision, receipt, checks };
-        serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
+        Ok(Some(serde_json::value::to_raw_value(&body)?))
     }
 
     /// The rows of the check vector that passed, or those that did not.
@@ -150,12 +151,12 @@ impl Decision {
         self.checks.iter().filter(|row| row.passed == passed).map(AnsweredRow::from).collect()
     }
 
-    fn held_answer(&self) -> Result<Option<Box<RawValue>>, String> {
+    fn held_answer(&self) -> Result<Option<Box<RawValue>>, LineAnswerError> {
         let held = self.of_approvals().find_map(|change| match change {
             approvals::Change::Held(hold) => Some(hold),
             _ => None,
         });
-        let Some(hold) = held else { return Err(format!("line {}: held without a hold", self.id)) };
+        let Some(hold) = held else { return Err(LineAnswerError::NoHold(self.id.clone())) };
         let body = HeldAnswer::Held {
             hold_id: hold.id,
             request_sha256: &hold.request_sha256,
@@ -165,7 +166,7 @@ impl Decision {
             checks_failed: self.answered_rows(false),
             checks_passed: self.answered_rows(true),
         };
-        serde_json::value::to_raw_value(&body).map(Some).map_err(|error| error.to_string())
+        Ok(Some(serde_json::value::to_raw_value(&body)?))
     }
 
     /// The check vector and the headroom, as an answer shows them.
@@ -180,30 +181,31 @@ impl Decision {
         }
     }
 
-    fn limited_answer(&self, data: &RawValue) -> Result<Box<RawValue>, String> {
-        let retry: Retry = serde_json::from_str(data.get()).map_err(|error| error.to_string())?;
+    fn limited_answer(&self, data: &RawValue) -> Result<Box<RawValue>, LineAnswerError> {
+        let retry: Retry = serde_json::from_str(data.get())?;
         let body = LimitedAnswer { retry_after_ms: retry.retry_after_ms, rejected: self.rejected() };
-        serde_json::value::to_raw_value(&body).map_err(|error| error.to_string())
+        Ok(serde_json::value::to_raw_value(&body)?)
     }
 
-    fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, String> {
+    fn order_answer(&self, ruling: Ruling) -> Result<Box<RawValue>, LineAnswerError> {
         let body = match (ruling, self.order_id) {
             (Ruling::Accepted, Some(order_id)) => {
                 OrderAnswer::Accepted { order_id, checks_passed: self.answered_rows(true) }
             }
             (Ruling::Accepted, None) => {
-                return Err(format!("line {}: accepted without an order id", self.id));
+                return Err(LineAnswerError::NoOrder(self.id.clone()));
             }
             (Ruling::Rejected, _) => OrderAnswer::Rejected(self.rejected()),
         };
-        serde_json::value::to_raw_value(&body).map_err(|error| error.to_string())
+        Ok(serde_json::value::to_raw_value(&body)?)
     }
 }
 
 /// The JSON in a blob.
-pub(super) fn from_blob(digest: &str, blob: Option<&[u8]>) -> Result<Box<RawValue>, String> {
-    let bytes = blob.ok_or_else(|| format!("audit/blobs/{digest} is missing"))?;
-    let text = std::str::from_utf8(bytes).map_err(|_| format!("audit/blobs/{digest} is not UTF-8"))?;
+pub(super) fn from_blob(digest: &str, blob: Option<&[u8]>) -> Result<Box<RawValue>, LineAnswerError> {
+    let digest = || digest.to_owned();
+    let bytes = blob.ok_or_else(|| LineAnswerError::BlobMissing(digest()))?;
+    let text = std::str::from_utf8(bytes).map_err(|_| LineAnswerError::BlobNotText(digest()))?;
     let raw = RawValue::from_string(text.to_owned());
-    raw.map_err(|error| format!("audit/blobs/{digest} is not JSON: {error}"))
+    raw.map_err(|error| LineAnswerError::BlobNotJson { digest: digest(), error })
 }

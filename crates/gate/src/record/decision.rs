@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::error::RecordError;
 use crate::actions::Lane;
 use crate::approvals;
 use crate::rates::Bucket;
@@ -215,10 +216,10 @@ impl Decision {
     ///
     /// # Errors
     /// The serialiser's message.
-    pub fn body(&self) -> Result<String, String> {
+    pub fn body(&self) -> Result<String, RecordError> {
         let mut body = Vec::with_capacity(BODY_BYTES_USUAL);
-        serde_json::to_writer(&mut body, self).map_err(|error| error.to_string())?;
-        String::from_utf8(body).map_err(|error| error.to_string())
+        serde_json::to_writer(&mut body, self)?;
+        Ok(String::from_utf8(body)?)
     }
 
     /// Whether its id is used up. A request without a good signature does not use up an id, nor

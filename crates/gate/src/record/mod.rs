@@ -4,6 +4,7 @@
 mod answers;
 mod case;
 mod decision;
+mod error;
 mod events;
 mod inputs;
 mod response;
@@ -12,6 +13,7 @@ pub use answers::{AdmissionAnswer, OrderAnswer};
 pub(crate) use answers::{HeldAnswer, LimitedAnswer};
 pub use case::{CaseDecision, ClosedBy};
 pub use decision::{Decision, Flow, Metadata, Ruling, Status};
+pub use error::{LineAnswerError, RecordError};
 pub use events::{Admin, Event, EventKind, Genesis, MarketRows, Published, Redaction};
 pub use inputs::{AdmissionInput, AskedFor, Input};
 pub use response::Response;
@@ -92,8 +94,8 @@ impl Record {
     ///
     /// # Errors
     /// The serialiser's message.
-    pub fn body(&self) -> Result<String, String> {
-        match self {
+    pub fn body(&self) -> Result<String, RecordError> {
+        Ok(match self {
             Record::Genesis(body) => serde_json::to_string(body),
             Record::Event(_, body) => serde_json::to_string(body),
             Record::Rotate(body) => serde_json::to_string(body),
@@ -106,17 +108,16 @@ impl Record {
             Record::Redact(body) => serde_json::to_string(body),
             Record::Response(body) => serde_json::to_string(body),
             Record::Decision(body) => return body.body(),
-        }
-        .map_err(|error| error.to_string())
+        }?)
     }
 
     /// Reads a body back; none for the ledger's own kinds.
     ///
     /// # Errors
     /// What is wrong with the body, or an unknown kind.
-    pub fn parse(kind: &str, body: &str) -> Result<Option<Record>, String> {
-        fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, String> {
-            serde_json::from_str(body).map_err(|error| error.to_string())
+    pub fn parse(kind: &str, body: &str) -> Result<Option<Record>, RecordError> {
+        fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, serde_json::Error> {
+            serde_json::from_str(body)
         }
         Ok(Some(match kind {
             "genesis" => Record::Genesis(read(body)?),
@@ -126,15 +127,16 @@ impl Record {
             "market" => Record::Market(read(body)?),
             "input" => match read(body) {
                 Ok(input) => Record::Input(input),
-                Err(why) => Record::AdmissionInput(
-                    read(body).map_err(|other| format!("{why}; as an input of admission: {other}"))?,
-                ),
+                Err(role) => match read(body) {
+                    Ok(input) => Record::AdmissionInput(input),
+                    Err(admission) => return Err(RecordError::Input { role, admission }),
+                },
             },
             "council" => Record::Council(Box::new(read(body)?)),
             "decision" | "request" => {
                 let decision: Decision = read(body)?;
                 if (decision.status == Status::Pending) != (kind == "request") {
-                    return Err("a request line is pending, and no decision is".to_owned());
+                    return Err(RecordError::Pending);
                 }
                 Record::Decision(Box::new(decision))
             }
@@ -143,7 +145,7 @@ impl Record {
             "seal" | "segment" => return Ok(None),
             other => match EventKind::named(other) {
                 Some(kind) => Record::Event(kind, read(body)?),
-                None => return Err(format!("unknown kind `{other}`")),
+                None => return Err(RecordError::Kind(other.to_owned())),
             },
         }))
     }

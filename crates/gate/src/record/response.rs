@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 
 use super::answers::from_blob;
 use super::decision::{Flow, Metadata, Status};
+use super::error::LineAnswerError;
 use crate::state::Change;
 use spoolgate_wire::answer::{Answer, AnswerStatus};
 use spoolgate_wire::time::Time;
@@ -66,7 +67,7 @@ impl Response {
     ///
     /// # Errors
     /// A message if a blob is needed and missing or is not JSON.
-    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, String> {
+    pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, LineAnswerError> {
         let data = match (&self.data, &self.data_blob) {
             (Some(data), _) => Some(data.clone()),
             (None, Some(digest)) => Some(from_blob(digest, blob)?),

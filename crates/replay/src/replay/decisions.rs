@@ -171,7 +171,7 @@ impl<'a> Recompute<'a> {
         if let Some(why) = self.overdue(decision, rules) {
             return Err(Should::NotBe(why));
         }
-        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.clone()))?;
+        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.to_string()))?;
         let (decided, bodies) =
             self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, None)?;
         let (class, what) = match (retold.held, decision.metadata.replay_of, decision.metadata.code) {
@@ -276,7 +276,7 @@ impl<'a> Recompute<'a> {
             (made.class, made.what) = (Class::Record, "a hold granted whose bytes were lost".into());
             return Ok(made);
         }
-        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.clone()))?;
+        let retold = known.retold.as_ref().map_err(|why| Should::NotBe(why.to_string()))?;
         let (decided, bodies) =
             self.decided(item, decision, known, rules, held, &retold.request, &retold.untold, granted)?;
         Ok(Made { decided, bodies, class: Class::Recomputed, what: "decision, a hold granted".into() })
@@ -320,7 +320,7 @@ impl<'a> Recompute<'a> {
             let own =
                 decided.blobs.iter().find(|(name, _)| name == digest).map(|(_, bytes)| bytes.as_slice());
             let answer = decided.decision.answer(own).map(|answer| answer.to_bytes());
-            if answer.as_ref() != Ok(&recorded) {
+            if answer.as_ref().ok() != Some(&recorded) {
                 self.note_unanswered(item);
                 return Ok(());
             }

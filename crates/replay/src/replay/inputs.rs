@@ -91,7 +91,7 @@ fn response(own: &mut Recompute<'_>, item: &Item, line: &Response, rules: &Ruleb
     }
     match again::response(open, line, data.clone(), &rules.hash, item.seq) {
         Ok(made) => input(&Record::Response(Box::new(made))),
-        Err(why) => Should::NotBe(why),
+        Err(why) => Should::NotBe(why.to_string()),
     }
 }
 
@@ -289,7 +289,7 @@ fn closing(
     closed_by: ClosedBy,
 ) -> Result<String, String> {
     let closing = council::close(rules, docket, said, now, closed_by).map_err(|refusal| refusal.message)?;
-    Record::Council(Box::new(closing.line)).body()
+    Record::Council(Box::new(closing.line)).body().map_err(|error| error.to_string())
 }
 
 /// Recomputes the answer of a role's command, and queues the decision that it may bring about.

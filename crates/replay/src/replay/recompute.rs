@@ -264,7 +264,7 @@ impl<'a> Recompute<'a> {
                 EventKind::Rulebook,
                 events::rulebook_loaded(hash, Some((path, &id.to_string())), now),
             );
-            let body = record.body().map_err(HomeError::Record)?;
+            let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
             self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
         }
         for (edit, _, hash) in services::edits(changes) {
@@ -276,7 +276,7 @@ impl<'a> Recompute<'a> {
                 EventKind::Rulebook,
                 events::rulebook_loaded(hash, Some((PATH, &edit.to_string())), now),
             );
-            let body = record.body().map_err(HomeError::Record)?;
+            let body = record.body().map_err(|error| HomeError::Record(error.to_string()))?;
             self.expected.push_back(Expected::Line { kind: "rulebook", body, what: "rulebook" });
         }
         Ok(())
@@ -354,6 +354,6 @@ impl Expected {
 pub(super) fn be(record: &Record, class: Class, what: &'static str) -> Should {
     match record.body() {
         Ok(body) => Should::Be { body, class, what: what.into() },
-        Err(error) => Should::NotBe(error),
+        Err(error) => Should::NotBe(error.to_string()),
     }
 }

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::replay_state::Past;
 use spoolgate_council::case::Docket;
-use spoolgate_gate::again::{self, NotAgain, Retold};
+use spoolgate_gate::again::{self, ImpossibleLine, NotAgain, Retold};
 use spoolgate_gate::approvals::{Change as Approval, End};
 use spoolgate_gate::council::Said;
 use spoolgate_gate::prepare::{Keyring, Origin, Prepared, prepare};
@@ -95,7 +95,7 @@ pub(super) enum Known {
 /// What deciding reads besides state and rules.
 pub(super) struct OfDecision {
     /// The request; or which part of the line no request can have.
-    pub retold: Result<Retold, String>,
+    pub retold: Result<Retold, ImpossibleLine>,
     pub lookups: Lookups,
     /// The line whose answer it repeats.
     pub original: Option<Decision>,
