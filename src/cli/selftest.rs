@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
-use spoolgate_gate::selftest::{self, NeverBinds, Outcome, Report, Tried};
+use spoolgate_selftest::{NeverBinds, Outcome, Report, Tried};
 use spoolgate_wire::amount::Amount;
 use spoolgate_wire::code::Exit;
 use spoolgate_wire::ids::Symbol;
@@ -37,7 +37,7 @@ pub fn run(home: &Path, args: &Args, output: &Output) -> Result<Exit> {
             Some((symbol.clone(), market.last.as_ref().map(|last| last.price).or(quoted)?))
         })
         .collect();
-    let report = selftest::run(&view.rulebook, &prices);
+    let report = spoolgate_selftest::run(&view.rulebook, &prices);
     match output.is_json() {
         true => output.json(&report)?,
         false => print(&report, output)?,

@@ -29,7 +29,6 @@ pub mod record;
 pub mod rules;
 pub mod schemas;
 pub mod sealing;
-pub mod selftest;
 pub mod services;
 pub mod state;
 

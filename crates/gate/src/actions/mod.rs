@@ -177,7 +177,10 @@ impl Body {
     }
 
     /// Carries out the request, see [`Action::execute`].
-    pub(super) fn execute(&self, turn: &Turn<'_>, sender: &Authentic) -> Result<Outcome, Refusal> {
+    ///
+    /// # Errors
+    /// Returns a [`Refusal`] if the contract does not answer with a check vector.
+    pub fn execute(&self, turn: &Turn<'_>, sender: &Authentic) -> Result<Outcome, Refusal> {
         self.payload.execute(turn, sender)
     }
 }

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::Decide;
-use crate::State;
-use crate::actions::Body;
-use crate::actions::order_cancel::OrderCancel;
-use crate::actions::order_submit::OrderSubmit;
-use crate::actions::order_tighten_stop::OrderTightenStop;
-use crate::decide::Lookups;
-use crate::handle::Turn;
-use crate::prepare::Authentic;
+use spoolgate_gate::State;
+use spoolgate_gate::actions::Body;
+use spoolgate_gate::actions::order_cancel::OrderCancel;
+use spoolgate_gate::actions::order_submit::OrderSubmit;
+use spoolgate_gate::actions::order_tighten_stop::OrderTightenStop;
+use spoolgate_gate::decide::Lookups;
+use spoolgate_gate::handle::Turn;
+use spoolgate_gate::prepare::Authentic;
 use spoolgate_rules::Rulebook;
 use spoolgate_rules::instruments::Instrument;
 use spoolgate_rules::strategies::{Direction, Strategy, StrategyStatus};

@@ -7,11 +7,11 @@ use super::bench::Scratch;
 use super::*;
 use spoolgate_rules::Bundle;
 
-const SAFETY: &str = include_str!("../../../../rules/safety.yaml");
-const INSTRUMENTS: &str = include_str!("../../../../rules/instruments.yaml");
-const PRINCIPALS: &str = include_str!("../../../../rules/principals.yaml");
-const TREND: &str = include_str!("../../../../rules/strategies/trend.yaml");
-const RANGE: &str = include_str!("../../../../rules/strategies/range.yaml");
+const SAFETY: &str = include_str!("../../../rules/safety.yaml");
+const INSTRUMENTS: &str = include_str!("../../../rules/instruments.yaml");
+const PRINCIPALS: &str = include_str!("../../../rules/principals.yaml");
+const TREND: &str = include_str!("../../../rules/strategies/trend.yaml");
+const RANGE: &str = include_str!("../../../rules/strategies/range.yaml");
 
 /// The shipped rules, with texts replaced by others.
 fn rules(edits: &[(&str, &str)]) -> Rulebook {
@@ -52,7 +52,7 @@ fn of<'a>(report: &'a Report, check: &str) -> Vec<&'a Tried> {
 fn every_check_of_the_table_has_a_scenario_in_its_order() {
     let scenarios: Vec<&str> = scenarios::SCENARIOS.iter().map(|(name, _)| *name).collect();
     let names: Vec<&str> = checks::names().collect();
-    assert_eq!(scenarios, names, "a check needs a scenario in src/gate/selftest/scenarios.rs");
+    assert_eq!(scenarios, names, "a check needs a scenario in crates/selftest/src/scenarios.rs");
 }
 
 #[test]

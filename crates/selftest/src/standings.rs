@@ -3,10 +3,10 @@
 use super::Plan;
 use super::bench::{Bench, Scratch, amount, minutes_of_day};
 use super::orders::resting;
-use crate::dead_man::Tripped;
-use crate::rates::Bucket;
-use crate::state::{ClockFault, Halt};
 use spoolgate_control::registry::ConcernState;
+use spoolgate_gate::dead_man::Tripped;
+use spoolgate_gate::rates::Bucket;
+use spoolgate_gate::state::{ClockFault, Halt};
 use spoolgate_rules::safety::DeadManAction;
 use spoolgate_rules::strategies::StrategyStatus;
 use spoolgate_trading::book::{Gap, RecentEntry};
