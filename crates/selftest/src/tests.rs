@@ -285,15 +285,16 @@ fn what_nobody_can_trade_is_said() {
     assert!(of(&report, "time_window").iter().all(|tried| tried.outcome == Outcome::RefusesAll));
 }
 
-/// Makes one edit at a time: which limit then never binds or lets nothing pass, and the reason
-/// given.
+/// The limits that never bind under edited rules, whether nothing passes them, and the reason given.
+fn named(edits: &[(&str, &str)]) -> Vec<(String, bool, String)> {
+    let price = [(Symbol::parse("BTC-USD").unwrap(), Amount::from_i64(10_000))].into();
+    let found = never::find(&rules(edits), &price);
+    found.into_iter().map(|found| (found.limit, found.nothing_passes, found.because)).collect()
+}
+
+/// Makes one edit at a time.
 #[test]
 fn limits_that_can_never_bind_are_named() {
-    let named = |edits: &[(&str, &str)]| -> Vec<(String, bool, String)> {
-        let price = [(Symbol::parse("BTC-USD").unwrap(), Amount::from_i64(10_000))].into();
-        let found = never::find(&rules(edits), &price);
-        found.into_iter().map(|found| (found.limit, found.nothing_passes, found.because)).collect()
-    };
     let shipped = named(&[]);
     // Edits of the shipped rules that add a limit to the list, with its name and part of the
     // reason.
@@ -380,7 +381,11 @@ fn limits_that_can_never_bind_are_named() {
         let found = named(&[(from, to)]);
         assert!(found.iter().any(is_it), "{to}: {found:#?}");
     }
-    // Edits that remove a limit from the list of the shipped rules.
+}
+
+#[test]
+fn limits_that_bind_after_an_edit_are_not_named() {
+    let shipped = named(&[]);
     let group = ("    bar_s: 60", "    bar_s: 60\n    group: coins");
     let takes: [(&[(&str, &str)], &str); 7] = [
         (&[("max_order_value: 1000", "max_order_value: 250")], "max_order_value"),
