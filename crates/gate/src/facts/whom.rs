@@ -1,5 +1,5 @@
-//! Whom a call is for. Every service has names of its own for that, so a name is taken apart into words; and what is an
-//! address is one under any name.
+//! The recipients of a call. Every service names them differently, so a field name is split into
+//! words. A value that is an address is a recipient under any name.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use percent_encoding::percent_decode_str;
 use spoolgate_rules::rule::{Fact, Value};
 use spoolgate_wire::host;
 
-/// Names that say whom a call is for, without case, `_` and `-`.
+/// Field names that identify a recipient, in lower case and without `_` and `-`.
 const WHOM: &[&str] = &[
     "accountnumber",
     "address",
@@ -58,7 +58,7 @@ const WHOM: &[&str] = &[
     "wallet",
     "walletaddress",
 ];
-/// Words for who is at the other end, alone and wherever they stand in a name.
+/// Nouns for a recipient, wherever they occur in a field name.
 const PARTIES: &[&str] = &[
     "addressee",
     "addressees",
@@ -93,7 +93,7 @@ const PARTIES: &[&str] = &[
     "subscriber",
     "subscribers",
 ];
-/// Words that name somebody as the last of a name, unless it is a sender's.
+/// Nouns that identify a recipient when they end a field name, unless the field names the sender.
 const NAMING: &[&str] = &[
     "channel",
     "channels",
@@ -118,7 +118,7 @@ const NAMING: &[&str] = &[
     "wallet",
     "wallets",
 ];
-/// First words of a name that make what [`LABELS`] have as the last word somebody's.
+/// First words of a field name that identifies a recipient if its last word is in [`LABELS`].
 const TOWARDS: &[&str] = &["dest", "destination", "target", "to", "toward", "towards"];
 const LABELS: &[&str] = &[
     "account",
@@ -137,7 +137,7 @@ const LABELS: &[&str] = &[
     "room",
     "team",
 ];
-/// First words of a name of two that ends in `to` or `with`.
+/// First words of a field name of two words whose second word is `to` or `with`.
 const GIVING: &[&str] = &[
     "assign",
     "assigned",
@@ -159,12 +159,12 @@ const GIVING: &[&str] = &[
     "ship",
     "transfer",
 ];
-/// First words of names that say who sends or pays, or how it was.
+/// First words of field names that identify the sender or payer, or hold an earlier value.
 const SENDERS: &[&str] =
     &["current", "debtor", "from", "my", "old", "origin", "own", "payer", "previous", "sender", "source"];
-/// First words of names of a number.
+/// First words of field names that hold a number.
 const MEASURES_FIRST: &[&str] = &["count", "max", "maximum", "min", "minimum", "n", "num", "number", "total"];
-/// Last words of names of what is about somebody and names nobody.
+/// Last words of field names that describe a recipient without identifying one.
 const MEASURES_LAST: &[&str] = &[
     "body",
     "comment",
@@ -187,10 +187,10 @@ const MEASURES_LAST: &[&str] = &[
     "type",
     "visibility",
 ];
-/// Who asks, in the paths of many services.
+/// Words for the caller itself, in the paths of many services.
 const ONESELF: &[&str] = &["@me", "me", "self"];
 
-/// Whether a member or parameter of this name says whom a call is for.
+/// Whether a member or parameter of this name identifies a recipient.
 pub(super) fn is_named(name: &str) -> bool {
     if is(WHOM, &plain(name)) || is(PARTIES, &plain(name)) {
         return true;
@@ -206,13 +206,14 @@ pub(super) fn is_named(name: &str) -> bool {
         || (is(GIVING, first) && words.len() == 2 && matches!(last.as_str(), "to" | "with"))
 }
 
-/// Whether a member of this name says who sends or pays.
+/// Whether a member of this name identifies the sender or payer.
 pub(super) fn is_sender(name: &str) -> bool {
     words(name).first().is_some_and(|first| is(SENDERS, first))
 }
 
-/// What a text names that is nothing but addresses: mail addresses, also with a display name and with commas or semicolons
-/// between several, and IBANs. Nothing of a text that has other words.
+/// Returns the addresses of a text that consists only of addresses, separated by commas or
+/// semicolons: mail addresses, with or without a display name, and IBANs. Empty if the text
+/// contains other words.
 pub(super) fn addresses_in(text: &str) -> Vec<String> {
     if !text.bytes().any(|byte| byte == b'@' || byte.is_ascii_digit()) {
         return Vec::new();
@@ -232,7 +233,7 @@ fn address(text: &str) -> Option<String> {
     is_iban(&compact).then_some(compact)
 }
 
-/// Whether it is an IBAN of ISO 13616: by its form, and by its check digits modulo 97.
+/// Whether a text has the form of an IBAN of ISO 13616 and correct check digits modulo 97.
 fn is_iban(text: &str) -> bool {
     let upper = text.to_ascii_uppercase();
     let Some((head, account)) = upper.as_bytes().split_at_checked(4) else { return false };
@@ -247,8 +248,9 @@ fn is_iban(text: &str) -> bool {
     has_form && rest == Some(1)
 }
 
-/// Whom an endpoint names: what stands behind a part of its path that is such a name, what parameters with such a name hold,
-/// and every part that is an address.
+/// Returns the recipients that an endpoint names: the part of the path after a part whose name
+/// identifies recipients, the values of parameters with such names, and every part that is an
+/// address.
 pub(super) fn of_endpoint(endpoint: &str) -> Fact<'static> {
     let (path, query) = endpoint.split_once('?').unwrap_or((endpoint, ""));
     let mut found = Vec::new();
@@ -284,12 +286,13 @@ fn is(list: &[&str], word: &str) -> bool {
     list.contains(&word)
 }
 
-/// A name without case and what parts its words.
+/// A name in lower case, without the characters that separate its words.
 pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '_' | '-' | ' ')).flat_map(char::to_lowercase).collect()
 }
 
-/// The words of a name, parted as in `snake_case`, `kebab-case`, `camelCase` or `recipientIBAN`, in lower case.
+/// The words of a name in `snake_case`, `kebab-case`, `camelCase` or like `recipientIBAN`, in lower
+/// case.
 pub(super) fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut was_lower = false;

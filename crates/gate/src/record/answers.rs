@@ -44,7 +44,7 @@ pub struct RejectedBody<'a> {
     headroom: Option<Option<&'a Headroom>>,
 }
 
-/// The body of an answer that tells the sender to try again later, as its line has it.
+/// The body of an answer that asks the sender to try again later, as its line contains it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 struct Retry {
@@ -97,11 +97,11 @@ pub struct AdmissionAnswer<'a> {
 }
 
 impl Decision {
-    /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
-    /// For a replay this is not what was answered: that is the answer of line `replay_of`.
+    /// Rebuilds the answer byte for byte. `blob` holds the bytes of `data_blob`, if the line has
+    /// one. A request that was sent again was answered with the answer of line `replay_of` instead.
     ///
     /// # Errors
-    /// A message if a blob is needed and missing or is not JSON.
+    /// Returns [`LineAnswerError`] if a blob is needed and missing or is not JSON.
     pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, LineAnswerError> {
         let data = match (&self.data, &self.data_blob, self.decision) {
             _ if self.status == Status::Pending => {

@@ -12,13 +12,13 @@ use spoolgate_wire::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClosedBy {
-    /// Every seat that could still be filled was.
+    /// Every seat that could be filled is filled.
     Seats,
     /// Its deadline had passed.
     Deadline,
 }
 
-/// The council's decision on a case, with all that it rests on.
+/// The council's decision on a case, with everything that it depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CaseDecision {
@@ -32,26 +32,26 @@ pub struct CaseDecision {
     pub request_line: u64,
     /// Lines of the verdicts that counted, oldest first.
     pub verdict_lines: Vec<u64>,
-    /// Why now.
+    /// Why the case was decided when it was.
     pub closed_by: ClosedBy,
     /// The outcome.
     pub outcome: Stance,
     /// The contract's object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<Box<RawValue>>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision_blob: Option<String>,
     /// Rules, seats, dissent and computed evidence behind it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Box<RawValue>>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record_blob: Option<String>,
-    /// Where the decision is, below the spool.
+    /// Path of the decision, below the spool.
     pub answer: String,
     /// Hash of the rulebook it was decided under.
     pub rulebook: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }

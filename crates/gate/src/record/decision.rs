@@ -26,8 +26,8 @@ const LIFE_AGE_MAX_MS: i64 = 300_000;
 /// Bytes that most decision lines of orders fit into.
 const BODY_BYTES_USUAL: usize = 6 * 1024;
 
-/// Status of a request in the audit trail, in the words of the gateway's document: what is told to come later, or to wait for
-/// a person, has the word of its answer.
+/// Status of a request in the audit trail, spelled as in the gateway contract. `rate_limited` and
+/// `requires_approval` are spelled as in the answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -53,7 +53,7 @@ pub enum Ruling {
     /// Every blocking check passed.
     #[serde(rename = "ACCEPTED")]
     Accepted,
-    /// One did not.
+    /// A blocking check failed.
     #[serde(rename = "REJECTED")]
     Rejected,
 }
@@ -98,13 +98,13 @@ impl Metadata {
 pub struct Decision {
     /// The gate's clock.
     pub timestamp: Time,
-    /// Id of this entry: its own seq.
+    /// Id of this line: its own seq.
     pub id: String,
     /// Id of the request, where it could be read.
     pub request_id: Option<String>,
     /// Its action.
     pub action: Option<String>,
-    /// Who signed; before a good signature, who claimed to.
+    /// The sender. Without a good signature, the principal that the request names as its sender.
     pub source: Option<String>,
     /// `response`; `request` of one that is pending.
     pub direction: Flow,
@@ -124,13 +124,13 @@ pub struct Decision {
     pub spool: String,
     /// Name of its file; a name that is not one is given as `=` and a hash.
     pub file: String,
-    /// SHA-256 of the file's bytes, hex; null if they were not read.
+    /// SHA-256 of the file's bytes, hex; null if the gate did not read them.
     pub file_sha256: Option<String>,
     /// Size of the file in bytes.
     pub file_bytes: Option<u64>,
     /// Lane it was decided in.
     pub lane: Lane,
-    /// Where it counts among its sender's messages; absent if it does not count.
+    /// The rate that it counts in among its sender's messages; absent if it does not count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<Bucket>,
     /// The payload's type.
@@ -148,10 +148,10 @@ pub struct Decision {
     /// Size of an order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Amount>,
-    /// The payload's text, as a string: what agents write never looks like a line.
+    /// The payload's text, as a string, so that text from agents never looks like a ledger line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
     /// What is sealed: members of the payload, which holds `{"_sd": digest}` in their places, the
@@ -169,13 +169,13 @@ pub struct Decision {
     /// The order it is about, or that it made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub order_id: Option<OrderId>,
-    /// What would pass.
+    /// The largest size that would pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headroom: Option<Headroom>,
-    /// The answer's body, where it does not follow from the check vector.
+    /// The answer's body, if it does not follow from the check vector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_blob: Option<String>,
     /// The receipt of admission.
@@ -183,9 +183,9 @@ pub struct Decision {
     pub receipt: Option<Box<Receipt>>,
     /// The exact reason.
     pub metadata: Metadata,
-    /// Where the answer is, below the spool.
+    /// Path of the answer, below the spool.
     pub answer: String,
-    /// Where bytes that are no request are kept, below the spool.
+    /// Path of the kept bytes of a file that is not a request, below the spool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept: Option<String>,
     /// The hold that it ends: this is the final answer to a held request, whether decided again or
@@ -194,20 +194,21 @@ pub struct Decision {
     pub hold: Option<HoldId>,
     /// The values that its rules read, by the names of fields. Numbers (as texts), names and texts,
     /// `true` and `false`, lists of these, null if the request leaves the field out,
-    /// `{"unknown": why}`, and `{"sha256", "bytes"}` for a long text. Absent if no rules were applied.
+    /// `{"unknown": why}`, and `{"sha256", "bytes"}` for a long text. Absent if no rules were
+    /// applied.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<Box<RawValue>>,
-    /// Their digest instead, where they are larger than 8 KiB.
+    /// The digest of their blob instead, if they are larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts_blob: Option<String>,
     /// Hash of the rulebook it was decided under.
     pub rulebook: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }
 
 impl Decision {
-    /// The line's `kind`: `request` of what is about to be done outside.
+    /// The line's `kind`: `request` for an action that is about to be carried out outside.
     pub fn kind(&self) -> &'static str {
         if self.status == Status::Pending { "request" } else { "decision" }
     }
@@ -215,15 +216,15 @@ impl Decision {
     /// The line's body as a JSON object.
     ///
     /// # Errors
-    /// The serialiser's message.
+    /// Returns the serialiser's error.
     pub fn body(&self) -> Result<String, RecordError> {
         let mut body = Vec::with_capacity(BODY_BYTES_USUAL);
         serde_json::to_writer(&mut body, self)?;
         Ok(String::from_utf8(body)?)
     }
 
-    /// Whether its id is used up. A request without a good signature does not use up an id, nor
-    /// does one whose answer leaves an earlier answer in place or tells the sender to try again.
+    /// Whether its id is used up. An id is not used up by a request without a good signature, by
+    /// one whose answer leaves an earlier answer in place, or by one that may be sent again.
     pub fn uses_up_its_id(&self) -> bool {
         let is_left_over = |code: Code| code.stands_aside() || code.is_for_later();
         self.key_id.is_some() && !self.metadata.code.is_some_and(is_left_over)
@@ -260,12 +261,12 @@ impl Decision {
             && self.request_type.as_deref() == Some(request_type)
     }
 
-    /// Where an ALLOW was forwarded to, below the spool.
+    /// Path of the task that an ALLOW forwarded, below the spool.
     pub fn forwarded_to(&self) -> Option<&str> {
         self.receipt.as_ref()?.forwarded_to.as_deref()
     }
 
-    /// What it does about held requests.
+    /// The changes of held requests.
     pub fn of_approvals(&self) -> impl Iterator<Item = &approvals::Change> {
         self.changes.iter().filter_map(|change| match change {
             Change::Approvals(change) => Some(change),

@@ -1,5 +1,5 @@
-//! Lines that are not about one request: the first line of a log, events, market rows, what is
-//! published, what is redacted, and what a person did.
+//! Lines that are not about one request: the first line of a log, events, market rows, published
+//! answers, redactions, and acts of a person on the ledger's folder.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,19 +37,19 @@ pub struct Genesis {
 pub enum EventKind {
     /// A watcher or drain began.
     Start,
-    /// It ended in order.
+    /// The watcher or drain ended without a failure.
     Stop,
     /// A rulebook came into force, or the files cannot be used.
     Rulebook,
-    /// A new day.
+    /// A new day began.
     Tick,
-    /// The halt file appeared or went.
+    /// The halt file was created or removed.
     Halt,
     /// The machine's clock stepped back.
     ClockStep,
-    /// An agent is not heard of.
+    /// An agent sent nothing for too long.
     DeadMan,
-    /// Files of a spool wait over its quota, or no longer.
+    /// The waiting files of a spool exceed its quota, or no longer do.
     Quota,
     /// A proposal was approved by a signature.
     Proposal,
@@ -94,13 +94,13 @@ impl EventKind {
 pub struct Event {
     /// The gate's clock.
     pub timestamp: Time,
-    /// What happened, in words.
+    /// A description of the event.
     pub note: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }
 
-/// Answers up to a line are durable.
+/// Records that all answers up to a line are durable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
@@ -110,7 +110,7 @@ pub struct Published {
     pub up_to: u64,
 }
 
-/// Market rows and what they did.
+/// Market rows and their changes to the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MarketRows {
@@ -125,30 +125,30 @@ pub struct MarketRows {
     /// SHA-256 of that file, hex.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file_sha256: Option<String>,
-    /// The rows' digest: they lie in `audit/blobs`.
+    /// Digest of the rows, which are in `audit/blobs`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_sha256: Option<String>,
     /// First row of this line, from 0.
     pub first_row: u64,
-    /// How many rows.
+    /// Number of rows.
     pub row_count: u64,
-    /// What they did.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }
 
-/// Disclosures of a line's sealed fields that are deleted from here on.
+/// Records that disclosures of a line's sealed fields are deleted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redaction {
     /// The gate's clock.
     pub timestamp: Time,
-    /// Who did it, as the gate's machine knows them.
+    /// The user of the gate's machine who did it.
     pub by: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     /// The line.
     pub line: u64,
-    /// What of it.
+    /// The fields of that line.
     pub fields: Vec<Field>,
 }
 
@@ -160,10 +160,10 @@ pub struct Admin {
     pub timestamp: Time,
     /// The person.
     pub by: Principal,
-    /// Why, in the person's words.
+    /// The reason that the person gave.
     pub reason: String,
     /// What was done.
     pub note: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }

@@ -1,4 +1,4 @@
-//! Lines of kind `input`: what a command outside answered to the council or to admission.
+//! Lines of kind `input`: the answers of commands to the council or to admission.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::state::Change;
 use spoolgate_wire::ids::{Principal, RequestId};
 use spoolgate_wire::time::Time;
 
-/// What came back from outside about a council case: the answer of a role's command.
+/// The answer of a role's command in a council case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
@@ -16,21 +16,21 @@ pub struct Input {
     pub request_id: RequestId,
     /// The role whose command it was.
     pub role: String,
-    /// How the command ended, and what is wrong with its output.
+    /// How the command ended, and why its output was not accepted.
     pub note: String,
     /// The RoleVerdict it wrote, as text; absent if the seat stays empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
     /// Hash of the rulebook that named the command.
     pub rulebook: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }
 
-/// What admission asked a command about.
+/// The subject of a question of admission to a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AskedFor {
@@ -41,11 +41,12 @@ pub enum AskedFor {
         /// SHA-256 of the policy file that named the command, hex.
         policy: String,
     },
-    /// The lineage of the task that one request asks for. The next decision over the same request and file rests on it.
+    /// The lineage of the task of one request. The next decision on the same request and file uses
+    /// it.
     Lineage {
         /// The domain, as `tenant/surface/profile`.
         domain: String,
-        /// Who signed.
+        /// The sender.
         source: Principal,
         /// Id of the request.
         request_id: RequestId,
@@ -54,25 +55,25 @@ pub enum AskedFor {
     },
 }
 
-/// An answer from outside for admission. Like the answer of a role it is a line of kind `input`;
+/// The answer of a command to admission. Like the answer of a role it is a line of kind `input`;
 /// `about` distinguishes them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AdmissionInput {
     /// The gate's clock.
     pub timestamp: Time,
-    /// What was asked.
+    /// The subject of the question.
     pub about: AskedFor,
-    /// How the command ended, and what is wrong with its output.
+    /// How the command ended, and why its output was not accepted.
     pub note: String,
-    /// What it wrote, as text; absent if it was of no use.
+    /// Its output, as text; absent if it could not be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<String>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload_blob: Option<String>,
     /// Hash of the rulebook in force.
     pub rulebook: String,
-    /// What it does to the state: a policy is kept, lineage does nothing.
+    /// The changes to the state: a policy is kept, a lineage changes nothing.
     pub changes: Vec<Change>,
 }

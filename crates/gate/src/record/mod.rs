@@ -1,5 +1,6 @@
-//! The bodies of ledger lines that carry meaning, with fixed keys in a fixed order per kind. A decision
-//! line alone can rebuild its answer; the changes in all lines, folded, are the state.
+//! The bodies of ledger lines, except those that the ledger itself writes. Each kind has fixed keys
+//! in a fixed order. A decision line alone can rebuild its answer; the changes of all lines, folded,
+//! are the state.
 
 mod answers;
 mod case;
@@ -24,30 +25,30 @@ use super::state::Change;
 use spoolgate_wire::heads::{GivenUp, Rotation};
 use spoolgate_wire::time::Time;
 
-/// Any line but the ledger's own (`segment`, `seal`).
+/// A line of any kind except the ledger's own kinds, `segment` and `seal`.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// `genesis`.
     Genesis(Genesis),
     /// A line that is not about one request, of one of nine kinds.
     Event(EventKind, Event),
-    /// `rotate`: the log's own keys were handed over.
+    /// `rotate`: the log has new keys of its own.
     Rotate(Rotation),
-    /// `admin`: what a person did to the ledger's folder, under the lock.
+    /// `admin`: an act of a person on the ledger's folder, under the lock.
     Admin(Admin),
     /// `published`.
     Published(Published),
     /// `market`.
     Market(MarketRows),
-    /// `input`: what a role's command answered.
+    /// `input`: the answer of a role's command.
     Input(Input),
-    /// `input` too: what a command answered to admission.
+    /// Also `input`: the answer of a command to admission.
     AdmissionInput(Box<AdmissionInput>),
     /// `council`: the decision on a case.
     Council(Box<CaseDecision>),
     /// `decision`.
     Decision(Box<Decision>),
-    /// `response`: what came of an outgoing action.
+    /// `response`: the result of an outgoing action.
     Response(Box<Response>),
     /// `redact`.
     Redact(Redaction),
@@ -71,12 +72,12 @@ impl Record {
         }
     }
 
-    /// Whether it gives instructions to a bridge.
+    /// Whether the line contains instructions to a bridge.
     pub fn instructs(&self) -> bool {
         super::outbox::instructs(self.changes())
     }
 
-    /// What it says was given up by accepting rollbacks.
+    /// The heads that a person gave up by accepting a rollback.
     pub fn given_up(&self) -> impl Iterator<Item = &GivenUp> {
         self.changes().iter().filter_map(|change| match change {
             Change::HeadsGivenUp(given_up) => Some(given_up),
@@ -93,7 +94,7 @@ impl Record {
     /// The line's body as a JSON object.
     ///
     /// # Errors
-    /// The serialiser's message.
+    /// Returns the serialiser's error.
     pub fn body(&self) -> Result<String, RecordError> {
         Ok(match self {
             Record::Genesis(body) => serde_json::to_string(body),
@@ -111,10 +112,10 @@ impl Record {
         }?)
     }
 
-    /// Reads a body back; none for the ledger's own kinds.
+    /// Reads a body; returns `None` for the ledger's own kinds.
     ///
     /// # Errors
-    /// What is wrong with the body, or an unknown kind.
+    /// Returns why the body cannot be read, or that the kind is unknown.
     pub fn parse(kind: &str, body: &str) -> Result<Option<Record>, RecordError> {
         fn read<'a, T: Deserialize<'a>>(body: &'a str) -> Result<T, serde_json::Error> {
             serde_json::from_str(body)
@@ -150,7 +151,7 @@ impl Record {
         }))
     }
 
-    /// The gate's clock when it was written.
+    /// The time of the gate's clock at which the line was written.
     pub fn timestamp(&self) -> Time {
         match self {
             Record::Genesis(body) => body.timestamp,
@@ -168,7 +169,7 @@ impl Record {
         }
     }
 
-    /// What it does to the state.
+    /// The changes to the state.
     pub fn changes(&self) -> &[Change] {
         match self {
             Record::Genesis(body) => &body.changes,

@@ -10,19 +10,19 @@ use crate::state::Change;
 use spoolgate_wire::answer::{Answer, AnswerStatus};
 use spoolgate_wire::time::Time;
 
-/// What came of an outgoing action.
+/// The result of an outgoing action.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Response {
     /// The gate's clock.
     pub timestamp: Time,
-    /// Id of this entry: its own seq.
+    /// Id of this line: its own seq.
     pub id: String,
     /// Id of the request.
     pub request_id: String,
     /// Its action.
     pub action: String,
-    /// Who signed it.
+    /// The sender.
     pub source: String,
     /// Always `response`.
     pub direction: Flow,
@@ -36,37 +36,38 @@ pub struct Response {
     pub request_line: u64,
     /// `stub` or `exec`.
     pub adapter: String,
-    /// How the adapter ended, in words.
+    /// How the adapter ended, as a text.
     pub note: String,
-    /// What it complained of, for people: it is not answered.
+    /// What the adapter wrote to standard error; it is not part of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub complaint: Option<String>,
-    /// What the adapter says came of it.
+    /// The result that the adapter reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Box<RawValue>>,
-    /// Its digest instead, where it is larger than 8 KiB.
+    /// The digest of its blob instead, if it is larger than 8 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_blob: Option<String>,
     /// The exact reason.
     pub metadata: Metadata,
     /// Spool the request came through.
     pub spool: String,
-    /// Where the answer is, below the spool.
+    /// Path of the answer, below the spool.
     pub answer: String,
-    /// Where else it is.
+    /// Paths of further copies of the answer, below the spool.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
     /// Hash of the rulebook in force.
     pub rulebook: String,
-    /// What it does to the state.
+    /// The changes to the state.
     pub changes: Vec<Change>,
 }
 
 impl Response {
-    /// The answer this line stands for, byte for byte, given the bytes of `data_blob` if it has one.
+    /// Rebuilds the answer byte for byte. `blob` holds the bytes of `data_blob`, if the line has
+    /// one.
     ///
     /// # Errors
-    /// A message if a blob is needed and missing or is not JSON.
+    /// Returns [`LineAnswerError`] if a blob is needed and missing or is not JSON.
     pub fn answer(&self, blob: Option<&[u8]>) -> Result<Answer, LineAnswerError> {
         let data = match (&self.data, &self.data_blob) {
             (Some(data), _) => Some(data.clone()),
@@ -83,7 +84,7 @@ impl Response {
         })
     }
 
-    /// Every place below the spool that the answer goes to.
+    /// Every path below the spool that the answer is written to.
     pub fn answers(&self) -> impl Iterator<Item = &str> {
         [self.answer.as_str()].into_iter().chain(self.also.iter().map(String::as_str))
     }
