@@ -72,9 +72,8 @@ pub struct Closing {
     pub blobs: Vec<(String, Vec<u8>)>,
 }
 
-/// The answer of `council.request`.
+/// The answer to `council.request`.
 #[derive(Serialize, schemars::JsonSchema)]
-#[schemars(transform = without_description)]
 pub struct CaseOpened<'a> {
     /// The case.
     case: &'a RequestId,
@@ -89,9 +88,8 @@ pub struct CaseOpened<'a> {
     unstaffed: Vec<&'a str>,
 }
 
-/// The answer of `council.verdict`.
+/// The answer to `council.verdict`.
 #[derive(Serialize, schemars::JsonSchema)]
-#[schemars(transform = without_description)]
 pub struct VerdictFiled<'a> {
     /// The case.
     case: &'a RequestId,
@@ -107,11 +105,6 @@ pub struct VerdictFiled<'a> {
     /// The decision, if this was the last verdict that the case waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     decision: Option<&'a CouncilDecision>,
-}
-
-/// Removes the description that the doc comment would give: these schemas have never had one.
-fn without_description(schema: &mut schemars::Schema) {
-    schema.remove("description");
 }
 
 /// Returns a role's name in `council/roles.yaml` for any spelling of it. For an unknown role,
