@@ -29,7 +29,7 @@ impl Action for AdmissionCacheClear {
     const ROW: Row = Row::new(ActionName::AdmissionCacheClear, "ClearPolicyCache", "(none)", SPEAKERS).tool(
         "interrogate.cache_clear",
         "Admission: forget policies",
-        "Policies that were delivered are asked for again.",
+        "Delivered policies are requested again.",
     );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {
@@ -46,7 +46,7 @@ impl Action for AdmissionCacheInvalidate {
             .tool(
                 "interrogate.cache_invalidate",
                 "Admission: forget one policy",
-                "The policy of one profile is asked for again.",
+                "The policy of one profile is requested again.",
             );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, which: &InvalidatePolicy) -> Result<Outcome, Refusal> {

@@ -40,11 +40,11 @@ pub struct PolicyHealth<'a> {
 impl Action for AdmissionHealth {
     type Payload = Empty;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Asks whether admission can judge.";
+    const ABOUT: &'static str = "Reports whether admission can decide.";
     const ROW: Row = Row::new(ActionName::AdmissionHealth, "AdmissionHealth", "(none)", ANYBODY).query(
         "interrogate.health",
         "Admission: health",
-        "Whether the policies of admission are there.",
+        "Whether the policies of admission are available.",
     );
 
     /// A person sees every policy, other senders the policies of their own domains.

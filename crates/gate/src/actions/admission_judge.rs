@@ -11,14 +11,14 @@ pub struct AdmissionEvaluate;
 impl Action for AdmissionEvaluate {
     type Payload = AdmissionAttempt;
     type Answer = AdmissionAnswer<'static>;
-    const ABOUT: &'static str = "Has a task judged without admitting it.";
+    const ABOUT: &'static str = "Judges a task without admitting it.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
     const ROW: Row = Row::new(ActionName::AdmissionEvaluate, "Admission", "envelope, forward?", SPEAKERS)
         .rules_apply(Rules::Refuses)
         .tool(
             "interrogate.evaluate",
             "Admission: evaluate",
-            "May this task come into being? An ALLOW reserves its place in its tree.",
+            "Decide whether this task may start. An ALLOW reserves its place in its tree.",
         );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
@@ -32,14 +32,14 @@ pub struct AdmissionAdmit;
 impl Action for AdmissionAdmit {
     type Payload = AdmissionAttempt;
     type Answer = AdmissionAnswer<'static>;
-    const ABOUT: &'static str = "Has a task admitted: it counts, and an ALLOW may be forwarded.";
+    const ABOUT: &'static str = "Admits a task: it counts, and an ALLOW may be forwarded.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
     const ROW: Row = Row::new(ActionName::AdmissionAdmit, "Admission", "envelope, forward?", SPEAKERS)
         .rules_apply(Rules::Refuses)
         .tool(
             "interrogate.admit",
             "Admission: admit",
-            "May this task come into being? An ALLOW reserves its place and forwards the task.",
+            "Decide whether this task may start. An ALLOW reserves its place and forwards the task.",
         );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
@@ -53,10 +53,14 @@ pub struct AdmissionCheck;
 impl Action for AdmissionCheck {
     type Payload = AdmissionAttempt;
     type Answer = AdmissionAnswer<'static>;
-    const ABOUT: &'static str = "Says whether a task would be admitted; nothing counts.";
+    const ABOUT: &'static str = "Reports whether a task would be admitted; nothing counts.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, LINE];
     const ROW: Row = Row::new(ActionName::AdmissionCheck, "AdmissionCheck", "envelope, forward?", SPEAKERS)
-        .query("interrogate.check", "Admission: check", "Would this task be admitted? Reserves nothing.");
+        .query(
+            "interrogate.check",
+            "Admission: check",
+            "Check whether this task would be admitted. Reserves nothing.",
+        );
 
     fn execute(turn: &Turn<'_>, sender: &Authentic, attempt: &AdmissionAttempt) -> Result<Outcome, Refusal> {
         Ok(turn.admission(sender, Way::Check, attempt))

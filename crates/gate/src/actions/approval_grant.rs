@@ -23,7 +23,7 @@ pub enum Answer<'a> {
 impl Action for ApprovalGrant {
     type Payload = GrantApproval;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Approves a held request, as it was seen.";
+    const ABOUT: &'static str = "Approves a held request with the SHA-256 that the approver saw.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
     const ROW: Row =
         Row::new(ActionName::ApprovalGrant, "GrantApproval", "id, request_sha256, reason?, remember?", HUMAN)

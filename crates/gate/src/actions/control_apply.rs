@@ -10,8 +10,7 @@ impl Action for ControlApply {
     /// A payload of the wrong shape gets the contract's answer too.
     type Payload = ControlAttempt;
     type Answer = ControlResponse;
-    const ABOUT: &'static str =
-        "Decides what runs on a concern: switch, pause, resume, or how much may be risked.";
+    const ABOUT: &'static str = "Decides which strategy of a concern runs, and in which risk mode.";
     const CONDITIONS: &'static [Condition] = &[CONTROL, BYTES, CALENDAR];
     const ROW: Row = Row::new(
         ActionName::ControlApply,

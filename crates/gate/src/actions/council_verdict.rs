@@ -10,7 +10,7 @@ pub struct CouncilVerdict;
 impl Action for CouncilVerdict {
     type Payload = SubmitVerdict;
     type Answer = VerdictFiled<'static>;
-    const ABOUT: &'static str = "Files what a role says about a case.";
+    const ABOUT: &'static str = "Files the verdict of a role on a case.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
     const ROW: Row = Row::new(
         ActionName::CouncilVerdict,
@@ -21,7 +21,7 @@ impl Action for CouncilVerdict {
     .tool(
         "council_verdict",
         "File a verdict",
-        "A role's verdict on a case of somebody else. `request_id` is the name of the case.",
+        "A role's verdict on a case that another principal proposed. `request_id` is the name of the case.",
     );
 
     fn check(submit: &SubmitVerdict) -> Result<(), PayloadError> {

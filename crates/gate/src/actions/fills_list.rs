@@ -18,7 +18,7 @@ pub enum Answer<'a> {
 impl Action for FillsList {
     type Payload = ListFills;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Asks for fills from an instant on.";
+    const ABOUT: &'static str = "Lists fills since a time.";
     const CONDITIONS: &'static [Condition] = &[CALENDAR];
     const ROW: Row = Row::new(ActionName::FillsList, "GetFillHistory", "since", ANYBODY).query(
         "fills",

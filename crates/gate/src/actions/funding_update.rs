@@ -30,7 +30,7 @@ pub enum Answer<'a> {
 impl Action for FundingUpdate {
     type Payload = UpdateFunding;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Takes in a funding rate.";
+    const ABOUT: &'static str = "Records a funding rate.";
     const CONDITIONS: &'static [Condition] = &[DIGITS, CALENDAR];
     const ROW: Row =
         Row::new(ActionName::FundingUpdate, "UpdateFunding", "symbol, rate, time", FEEDS).lane(Lane::Feed);

@@ -8,7 +8,7 @@ use spoolgate_rules::rule::set::Grows;
 use spoolgate_wire::approvals::AddGrant;
 use spoolgate_wire::ids::{SetName, TaskName};
 
-/// Puts a value into a set for one task.
+/// Adds a value to a set for one task.
 pub struct GrantAdd;
 
 /// The answer.
@@ -28,7 +28,7 @@ pub enum Answer<'a> {
 impl Action for GrantAdd {
     type Payload = AddGrant;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Puts a value into a set for one task.";
+    const ABOUT: &'static str = "Adds a value to a set for one task.";
     const CONDITIONS: &'static [Condition] = &[CALENDAR];
     const ROW: Row =
         Row::new(ActionName::GrantAdd, "AddGrant", "set, value, task, expires_at", HUMAN).lane(Lane::Control);

@@ -20,7 +20,7 @@ pub enum Answer<'a> {
 impl Action for HaltClear {
     type Payload = ClearHalt;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Lets entries go on.";
+    const ABOUT: &'static str = "Clears a halt: entries are accepted again.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
     const ROW: Row = Row::new(ActionName::HaltClear, "ClearHalt", "scope, reason", HUMAN).lane(Lane::Control);
 

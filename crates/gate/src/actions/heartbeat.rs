@@ -23,7 +23,7 @@ pub enum Answer<'a> {
 impl Action for Heartbeat {
     type Payload = admin::Heartbeat;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Says that an agent is there.";
+    const ABOUT: &'static str = "Reports that an agent is alive.";
     const ROW: Row = Row::new(ActionName::Heartbeat, "Heartbeat", "principal?", SPEAKERS)
         .lane(Lane::Control)
         .rate(Rate::Free);

@@ -45,7 +45,7 @@ pub enum Revoked<'a> {
 impl Action for KeysAdd {
     type Payload = AddKey;
     type Answer = Added<'static>;
-    const ABOUT: &'static str = "Brings a key into force.";
+    const ABOUT: &'static str = "Adds a key.";
     const ROW: Row =
         Row::new(ActionName::KeysAdd, "AddKey", "principal, key_id, algorithm", HUMAN).lane(Lane::Control);
 
@@ -78,7 +78,7 @@ impl Action for KeysAdd {
 impl Action for KeysRotate {
     type Payload = AddKey;
     type Answer = Added<'static>;
-    const ABOUT: &'static str = "Brings a key into force, and the others of its principal to an end.";
+    const ABOUT: &'static str = "Adds a key and ends the other keys of its principal.";
     const CONDITIONS: &'static [Condition] = &[CALENDAR];
     const ROW: Row =
         Row::new(ActionName::KeysRotate, "RotateKey", "principal, key_id, algorithm, others_end", HUMAN)
@@ -112,7 +112,7 @@ impl Action for KeysRotate {
 impl Action for KeysRevoke {
     type Payload = RevokeKey;
     type Answer = Revoked<'static>;
-    const ABOUT: &'static str = "Puts a key out of force.";
+    const ABOUT: &'static str = "Revokes a key.";
     const CONDITIONS: &'static [Condition] = &[BYTES];
     const ROW: Row =
         Row::new(ActionName::KeysRevoke, "RevokeKey", "key_id, reason", HUMAN).lane(Lane::Control);

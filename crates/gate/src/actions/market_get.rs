@@ -17,7 +17,7 @@ pub enum Answer {
 impl Action for MarketGet {
     type Payload = GetMarket;
     type Answer = Answer;
-    const ABOUT: &'static str = "Asks for the last quote and bar of an instrument.";
+    const ABOUT: &'static str = "Returns the last quote and bar of an instrument.";
     const ROW: Row = Row::new(ActionName::MarketGet, "GetMarketData", "symbol", ANYBODY).query(
         "market_data",
         "Market data",

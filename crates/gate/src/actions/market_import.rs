@@ -30,7 +30,7 @@ pub enum Answer {
 impl Action for MarketImport {
     type Payload = ImportMarket;
     type Answer = Answer;
-    const ABOUT: &'static str = "Takes in rows that a command has stored.";
+    const ABOUT: &'static str = "Imports market rows that a command has stored.";
     const CONDITIONS: &'static [Condition] = &[WHOLE, BYTES];
     const ROW: Row = Row::new(
         ActionName::MarketImport,

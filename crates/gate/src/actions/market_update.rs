@@ -36,7 +36,7 @@ pub enum Answer<'a> {
 impl Action for MarketUpdate {
     type Payload = UpdateMarket;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Takes in a few rows of one symbol.";
+    const ABOUT: &'static str = "Records a few market rows of one symbol.";
     const CONDITIONS: &'static [Condition] = &[ROWS, DIGITS, WHOLE, CALENDAR];
     const ROW: Row =
         Row::new(ActionName::MarketUpdate, "UpdateMarket", "symbol, bars?, quotes?, regime?", FEEDS)

@@ -11,7 +11,7 @@ pub struct OrderCancel;
 impl Action for OrderCancel {
     type Payload = CancelOrder;
     type Answer = OrderAnswer<'static>;
-    const ABOUT: &'static str = "Takes back an open order.";
+    const ABOUT: &'static str = "Cancels an open order.";
     const CONDITIONS: &'static [Condition] = &[LINE];
     const ROW: Row = Row::new(ActionName::OrderCancel, "CancelOrder", "order_id", AGENT)
         .lane(Lane::Protected)

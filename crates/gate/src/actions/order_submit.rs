@@ -26,7 +26,7 @@ impl Action for OrderSubmit {
     .tool(
         "submit_order",
         "Submit an order",
-        "Open or reduce a position. The gate checks it against limits that you cannot change. A refusal says which checks failed, with the measured value and the limit, and the headroom: the largest size that would pass. An order that only reduces a position is refused by no limit. Numbers may be strings; they are exact decimals.",
+        "Open or reduce a position. The gate checks it against limits that you cannot change. A refusal says which checks failed, with the measured value and the limit, and the headroom: the largest size that would pass. No limit refuses an order that only reduces a position. Numbers may be strings; they are exact decimals.",
     );
 
     fn check(order: &SubmitOrder) -> Result<(), PayloadError> {

@@ -16,7 +16,7 @@ pub enum Answer {
 impl Action for OrdersList {
     type Payload = Empty;
     type Answer = Answer;
-    const ABOUT: &'static str = "Asks for the open orders.";
+    const ABOUT: &'static str = "Lists the open orders.";
     const ROW: Row = Row::new(ActionName::OrdersList, "GetOpenOrders", "(none)", ANYBODY).query(
         "orders",
         "Open orders",

@@ -43,7 +43,7 @@ pub static EMAIL_SEND: Outgoing = Outgoing {
 pub static EMAIL_DRAFT: Outgoing = Outgoing {
     row: row(ActionName::EmailDraft, "EmailSend", "to, cc?, subject, body, replyToMessageId?")
         .sealed(&["/subject", "/body"]),
-    about: "Leaves a mail as a draft.",
+    about: "Saves a mail as a draft.",
     conditions: &[RECIPIENTS, ADDRESS, SEEN, BYTES],
     schema: schemas::read::<EmailSend>,
 };
@@ -64,7 +64,7 @@ pub static CALENDAR_CREATE: Outgoing = Outgoing {
         "calendarId?, title, startTime, endTime, description?, attendees?",
     )
     .sealed(&["/title", "/description"]),
-    about: "Makes an event.",
+    about: "Creates an event.",
     conditions: &[PERIOD, ADDRESS, SEEN, BYTES, CALENDAR],
     schema: schemas::read::<CalendarCreate>,
 };
@@ -133,7 +133,7 @@ impl ErasedAction for Outgoing {
     }
 
     fn answer_schema(&self) -> Schema {
-        schemars::json_schema!({"description": "What the adapter gave: any JSON, whose shape is the other side's."})
+        schemars::json_schema!({"description": "The data of the adapter: any JSON, in the form of the service."})
     }
 
     fn read(&'static self, text: &str) -> Result<Body, PayloadError> {

@@ -17,11 +17,11 @@ pub enum Answer {
 impl Action for PortfolioGet {
     type Payload = Empty;
     type Answer = Answer;
-    const ABOUT: &'static str = "Asks for cash, equity, positions and what the limits leave.";
+    const ABOUT: &'static str = "Returns cash, equity, positions and the room that each limit leaves.";
     const ROW: Row = Row::new(ActionName::PortfolioGet, "GetPortfolio", "(none)", ANYBODY).query(
         "portfolio",
         "Portfolio",
-        "Cash, equity, positions, and what is left of every limit.",
+        "Cash, equity, positions, and the room that each limit leaves.",
     );
 
     fn execute(turn: &Turn<'_>, _: &Authentic, _: &Empty) -> Result<Outcome, Refusal> {

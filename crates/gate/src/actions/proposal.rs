@@ -17,7 +17,7 @@ pub struct ProposalRevert;
 impl Action for ProposalApprove {
     type Payload = ApproveProposal;
     type Answer = Answered<'static>;
-    const ABOUT: &'static str = "Approves a proposal, as it was seen.";
+    const ABOUT: &'static str = "Approves a proposal with the SHA-256 that the approver saw.";
     const CONDITIONS: &'static [Condition] = &[LINE];
     const ROW: Row =
         Row::new(ActionName::ProposalApprove, "ApproveProposal", "id, sha256", HUMAN).lane(Lane::Control);
@@ -67,7 +67,7 @@ impl Action for ProposalDecline {
 impl Action for ProposalRevert {
     type Payload = EndProposal;
     type Answer = Answered<'static>;
-    const ABOUT: &'static str = "Takes back what a proposal did.";
+    const ABOUT: &'static str = "Reverts the change of an applied proposal.";
     const CONDITIONS: &'static [Condition] = &[LINE, BYTES];
     const ROW: Row =
         Row::new(ActionName::ProposalRevert, "RevertProposal", "id, reason", HUMAN).lane(Lane::Control);

@@ -79,15 +79,15 @@ impl JsonSchema for Checked {
                         "status": {
                             "type": "string",
                             "enum": ["success", "error", "requires_approval", "rate_limited", "pending"],
-                            "description": "Its status; `pending` where an adapter would be asked to do it, and its answer be the answer.",
+                            "description": "Its status; `pending` if an adapter would carry it out and give the answer.",
                         },
                         "data": {"description": "Its `data`, as in the schema of the action's answer. Orders and holds named in it do not exist."},
                         "error": {
                             "type": "object",
-                            "description": "Why it would not be done.",
+                            "description": "Why it would be refused.",
                             "properties": {
                                 "code": {"type": "string", "description": "Stable code."},
-                                "message": {"type": "string", "description": "What, where, and what to do."},
+                                "message": {"type": "string", "description": "What happened, where, and what to do."},
                             },
                             "required": ["code", "message"],
                             "additionalProperties": false,
@@ -125,7 +125,8 @@ pub(super) fn asked_about(asking: &Authentic, asked: &CheckRequest) -> Prepared 
 impl Action for RequestCheck {
     type Payload = CheckRequest;
     type Answer = Checked;
-    const ABOUT: &'static str = "Asks what would become of a request; nothing of it is done.";
+    const ABOUT: &'static str =
+        "Returns the answer that a request would have, without carrying the request out.";
     /// Seals every member that any outgoing action seals.
     const ROW: Row =
         Row::new(ActionName::RequestCheck, "CheckRequest", "action, payload", SPEAKERS).sealed(&[

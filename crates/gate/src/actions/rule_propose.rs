@@ -23,7 +23,7 @@ impl Action for RulePropose {
     .tool(
         "propose_rule",
         "Propose a rule",
-        "Propose one change of a rule: exactly one of Activate, Suspend or ModifyParameter. What makes rules laxer waits for people; nobody else can approve it.",
+        "Propose one change of a rule: exactly one of Activate, Suspend or ModifyParameter. A change that makes rules laxer waits for an approver; an agent cannot approve it.",
     );
 
     fn answer_schema() -> Schema {

@@ -23,7 +23,7 @@ pub struct ServicesActivate;
 impl Action for ServicesAdd {
     type Payload = AddService;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Allows one more service.";
+    const ABOUT: &'static str = "Adds a service to the allowlist.";
     const CONDITIONS: &'static [Condition] = &[SERVICE, WHOLE];
     const ROW: Row = Row::new(
         ActionName::ServicesAdd,
@@ -59,7 +59,7 @@ impl Action for ServicesAdd {
 impl Action for ServicesRemove {
     type Payload = NameService;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Takes a service out of the allowlist.";
+    const ABOUT: &'static str = "Removes a service from the allowlist.";
     const ROW: Row =
         Row::new(ActionName::ServicesRemove, "NameService", "service", HUMAN).lane(Lane::Control);
 
@@ -75,7 +75,7 @@ impl Action for ServicesRemove {
 impl Action for ServicesDeactivate {
     type Payload = NameService;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Allows a service no longer, for now.";
+    const ABOUT: &'static str = "Deactivates a service without removing it from the allowlist.";
     const ROW: Row =
         Row::new(ActionName::ServicesDeactivate, "NameService", "service", HUMAN).lane(Lane::Control);
 
@@ -91,7 +91,7 @@ impl Action for ServicesDeactivate {
 impl Action for ServicesActivate {
     type Payload = NameService;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Allows a service again.";
+    const ABOUT: &'static str = "Activates a service again.";
     const ROW: Row =
         Row::new(ActionName::ServicesActivate, "NameService", "service", HUMAN).lane(Lane::Control);
 

@@ -24,7 +24,7 @@ pub enum Answer<'a> {
 impl Action for ServicesCredential {
     type Payload = SetCredential;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Brings another credential of a service into force.";
+    const ABOUT: &'static str = "Sets or removes the credential of a service.";
     const ROW: Row =
         Row::new(ActionName::ServicesCredential, "SetCredential", "service, credential_id?", HUMAN)
             .lane(Lane::Control);

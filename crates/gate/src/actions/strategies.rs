@@ -27,7 +27,7 @@ pub enum One<'a> {
 impl Action for StrategiesList {
     type Payload = Empty;
     type Answer = All<'static>;
-    const ABOUT: &'static str = "Asks for all strategies and what runs.";
+    const ABOUT: &'static str = "Lists all strategies and their states.";
     const ROW: Row = Row::new(ActionName::StrategiesList, "ListStrategies", "(none)", ANYBODY).query(
         "list_strategies",
         "Strategies",
@@ -42,7 +42,7 @@ impl Action for StrategiesList {
 impl Action for StrategiesGet {
     type Payload = GetStrategy;
     type Answer = One<'static>;
-    const ABOUT: &'static str = "Asks for one strategy.";
+    const ABOUT: &'static str = "Returns one strategy.";
     const ROW: Row = Row::new(ActionName::StrategiesGet, "GetStrategy", "strategy_id", ANYBODY).query(
         "get_strategy",
         "One strategy",

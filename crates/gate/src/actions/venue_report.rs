@@ -23,7 +23,7 @@ pub enum Answer<'a> {
 impl Action for VenueReport {
     type Payload = Report;
     type Answer = Answer<'static>;
-    const ABOUT: &'static str = "Says what became of an order at a venue.";
+    const ABOUT: &'static str = "Reports what happened to an order at a venue.";
     const CONDITIONS: &'static [Condition] = &[REPORT, DIGITS, WHOLE, BYTES, CALENDAR, LINE];
     const ROW: Row = Row::new(
         ActionName::VenueReport,
