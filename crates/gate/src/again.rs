@@ -52,14 +52,14 @@ impl NotAgain {
     pub fn as_str(self) -> &'static str {
         match self {
             NotAgain::NoSignature => "no good signature",
-            NotAgain::Repeated => "sent again, the earlier answer repeated",
+            NotAgain::Repeated => "sent again, and answered with the earlier answer",
             NotAgain::IdTaken => "its id was used before",
             NotAgain::NotKept => "refused before its payload counted",
-            NotAgain::BlobLost => "its payload's blob is lost",
-            NotAgain::NotWhole => "its causality is not whole in the ledger",
-            NotAgain::HoldEnded => "held before, and not granted",
-            NotAgain::Internal => "the gate could not do it",
-            NotAgain::Redacted => "it read what was redacted",
+            NotAgain::BlobLost => "the blob of its payload is lost",
+            NotAgain::NotWhole => "the ledger has only a part of its causality",
+            NotAgain::HoldEnded => "a hold that was not granted",
+            NotAgain::Internal => "the gate could not carry it out",
+            NotAgain::Redacted => "it read a redacted field",
         }
     }
 }
@@ -150,32 +150,32 @@ pub enum Held {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImpossibleLine {
-    /// The spool is not the label of one.
-    #[error("`spool` is `{0}`, which names none")]
+    /// The text is not the name of a spool.
+    #[error("`spool` is `{0}`, which is not the name of a spool")]
     Spool(String),
     /// A verified request without all of its envelope.
-    #[error("it names a key, and lacks a part of the envelope that the key verified")]
+    #[error("it names a key and lacks a part of the envelope that the key verified")]
     NoEnvelope,
     /// A verified request without its hashes.
-    #[error("it names a key, and lacks a hash of what the key verified")]
+    #[error("it names a key and lacks the payload hash or the request hash")]
     NoHash,
     /// A verified request without the size of its file.
-    #[error("it names a key, and not the size of its file")]
+    #[error("it names a key and lacks the size of its file")]
     NoSize,
     /// The payload in the line is another one.
-    #[error("`payload_hash` is not that of its payload")]
+    #[error("`payload_hash` is not the hash of its payload")]
     PayloadHash,
     /// The decision read a payload that is not kept.
-    #[error("its payload is not kept, though it was decided on")]
+    #[error("the decision read its payload, and the line does not keep it")]
     PayloadNotKept,
     /// Bytes without a signature are always refused.
-    #[error("no key verified it, and it is not refused")]
+    #[error("no key verified it, and it is not a refusal")]
     NotRefused,
     /// The code is for verified requests.
-    #[error("no key verified it, and it is refused as {0}, for what only a request can do")]
+    #[error("no key verified it, and {0} is a code for verified requests only")]
     VerifiedOnly(Code),
     /// The envelope is there although bytes refused with this code have none, or the other way round.
-    #[error("it is refused as {code}, and {what} an envelope")]
+    #[error("it is refused as {code} and {what} an envelope")]
     Envelope {
         /// The code.
         code: Code,
@@ -183,16 +183,16 @@ pub enum ImpossibleLine {
         what: &'static str,
     },
     /// The message is not one that the gate writes.
-    #[error("it is refused as {0} with other words than those")]
+    #[error("its message is not a message of the gate for {0}")]
     Message(Code),
     /// The hashes are there although a line with this code has none, or the other way round.
-    #[error("it is refused as {0}, and its hashes are not what such a line has")]
+    #[error("it is refused as {0}, and a line with this code has other hashes")]
     Hashes(Code),
     /// The code is not one of the results of an action.
-    #[error("no action ends as {0}")]
+    #[error("{0} is not a result of an action")]
     Ending(Code),
     /// Only a refused action has a complaint.
-    #[error("what was done is told without a complaint")]
+    #[error("an action that was carried out has no complaint")]
     Complaint,
 }
 
@@ -323,7 +323,7 @@ fn unverified(decision: &Decision) -> Result<(Unverified, Option<(String, String
     }
     let envelope = envelope(decision, String::new());
     if envelope.is_some() != of_envelope {
-        let what = if of_envelope { "lacks a part of" } else { "tells of" };
+        let what = if of_envelope { "lacks a part of" } else { "contains" };
         return Err(ImpossibleLine::Envelope { code, what });
     }
     if let Some(envelope) = &envelope {

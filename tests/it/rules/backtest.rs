@@ -68,7 +68,8 @@ fn the_demo_comes_out_as_it_was() {
     assert!(report["again"].as_u64().unwrap() > 50, "{told}");
     let not_again: BTreeMap<String, u64> = serde_json::from_value(report["not_again"].clone()).unwrap();
     // What is no decision under rules is named, and nothing else is left out.
-    let allowed = ["no good signature", "sent again, the earlier answer repeated", "its id was used before"];
+    let allowed =
+        ["no good signature", "sent again, and answered with the earlier answer", "its id was used before"];
     assert!(not_again.keys().all(|why| allowed.contains(&why.as_str())), "{not_again:?}");
     let left_out: u64 = not_again.values().sum();
     assert_eq!(report["decisions"].as_u64().unwrap(), report["again"].as_u64().unwrap() + left_out);
@@ -187,7 +188,7 @@ fn what_cannot_be_decided_again_is_counted_and_named() {
     let report = nothing_differs(&desk);
     let count = |why: &str| report.not_again.get(why).copied().unwrap_or(0);
     assert_eq!(count("no good signature"), 1);
-    assert_eq!(count("sent again, the earlier answer repeated"), 1);
+    assert_eq!(count("sent again, and answered with the earlier answer"), 1);
     assert_eq!(count("its id was used before"), 1);
     assert_eq!(report.decisions, report.again + report.not_again.values().sum::<u64>());
     // A rulebook that is lost takes with it the decisions under it, and says so; under other rules they are there.
@@ -241,7 +242,7 @@ fn held_requests_and_what_was_accepted_before_come_out_as_they_were() {
     assert_eq!(fates, [Fate::Held, Fate::Held, Fate::Accepted, Fate::Refused, Fate::Refused]);
     drop(home);
     let own = nothing_differs(&desk);
-    assert_eq!(own.not_again, BTreeMap::from([("held before, and not granted", 1)]));
+    assert_eq!(own.not_again, BTreeMap::from([("a hold that was not granted", 1)]));
     let hold = RuleId::parse("look-first").unwrap();
     assert_eq!((own.recorded.held, own.recorded.rules[&hold].joint), (2, 1));
     // Without the rule that holds, both are accepted at once; their ends are the requests again, and accepted still.

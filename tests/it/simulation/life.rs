@@ -39,10 +39,10 @@ pub(super) const ORIGIN: &str = "spoolgate.invalid/simulation";
 /// Decisions that no rules have a part in.
 const NOT_DECIDED: [&str; 5] = [
     "no good signature",
-    "sent again, the earlier answer repeated",
+    "sent again, and answered with the earlier answer",
     "its id was used before",
     "refused before its payload counted",
-    "the gate could not do it",
+    "the gate could not carry it out",
 ];
 
 /// What happened, over all lives.

@@ -19,7 +19,7 @@ pub enum RecordError {
         admission: serde_json::Error,
     },
     /// Its kind contradicts its status.
-    #[error("a request line is pending, and no decision is")]
+    #[error("a `request` line has the status `pending`, and a `decision` line has another")]
     Pending,
     /// A later version of the program may know this kind.
     #[error("unknown kind `{0}`")]
@@ -31,13 +31,13 @@ pub enum RecordError {
 #[non_exhaustive]
 pub enum LineAnswerError {
     /// The result of the action is in another line.
-    #[error("line {0}: what came of it stands in its response")]
+    #[error("line {0}: its answer is in its `response` line")]
     Pending(String),
     /// A held request whose line has no hold.
-    #[error("line {0}: held without a hold")]
+    #[error("line {0}: its status is `requires_approval`, and it has no hold")]
     NoHold(String),
     /// An accepted order whose line has no order id.
-    #[error("line {0}: accepted without an order id")]
+    #[error("line {0}: it accepts an order and has no order id")]
     NoOrder(String),
     /// The blob was not given.
     #[error("audit/blobs/{0} is missing")]
