@@ -1,3 +1,5 @@
+//! An agent's side: signing requests, handing them over and waiting for answers.
+//!
 #![doc = include_str!("../README.md")]
 #![allow(
     clippy::disallowed_methods,

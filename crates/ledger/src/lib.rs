@@ -1,3 +1,5 @@
+//! The audit ledger: writing, reading, proving and verifying it.
+//!
 #![doc = include_str!("../README.md")]
 #![warn(unreachable_pub)]
 

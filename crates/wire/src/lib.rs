@@ -1,3 +1,5 @@
+//! Strict JSON, signed envelopes, exact amounts and the types of every request and answer.
+//!
 #![doc = include_str!("../README.md")]
 #![warn(unreachable_pub)]
 
